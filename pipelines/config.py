@@ -1,0 +1,277 @@
+"""The config file: typed, every key known, every path resolved against the file's own folder.
+
+A wrong key, value, path or combination stops before any work with one message that names the
+field, what was expected and the nearest key there is. Relative paths count from the folder of
+the config file, so a run gives the same bytes from any working directory.
+"""
+
+from __future__ import annotations
+
+import difflib
+import re
+from pathlib import Path
+from typing import Annotated, Any, Literal
+
+import yaml
+from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator, model_validator
+
+from corpora.schema import MAX_LENGTH_LIMIT
+
+URI = re.compile(r"^[A-Za-z][A-Za-z0-9+.-]*://")
+"""Paths that name another filesystem (`gs://`, `s3://`, `hdfs://`) are passed on untouched."""
+
+
+class ConfigError(ValueError):
+    """The config cannot be used; the message names the field and the fix."""
+
+
+class _Section(BaseModel):
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+
+Count = Annotated[int, Field(ge=1)]
+Fraction = Annotated[float, Field(ge=0.0, le=1.0)]
+
+
+class InputConfig(_Section):
+    """Where the corpus is and how its records lie in the files."""
+
+    format: Literal["text", "jsonl", "tsv", "csv"]
+    files: dict[str, list[str]]
+    """Split name to paths, globs or URIs."""
+    document: Literal["file", "line", "blank_line"] = "blank_line"
+    """`text` only: what one document is."""
+    text: str = "text"
+    """Field or column that holds the text (TSV files of K-BERT's layout: `text_a`)."""
+    text_pair: str | None = None
+    label: str | None = None
+    """Field of the class label; for `tag`, of the labels; or of the score with `score: true`."""
+    score: bool = False
+    """The label is a number to regress on (`label_score`)."""
+    id: str | None = None
+    """Field that holds a unique id; without it ids are made from path and byte offset."""
+    language: str | None = None
+    """Field that holds each record's language, where the corpus mixes them."""
+    header: list[str] | None = None
+    """`tsv` and `csv`: column names of files without a header line."""
+    separator: str = " "
+    """`tag`: what separates source tokens, and labels, in their fields (JSONL may hold lists)."""
+    joiner: str | None = None
+    """`tag`: put between source tokens to make the text; default: nothing for zh, a space otherwise."""
+    orphan_inside: Literal["keep", "begin"] = "keep"
+    """`tag`: an I- label without its B-: kept, or turned into B-; counted either way."""
+    encoding: str = "utf-8"
+
+    @field_validator("files", mode="before")
+    @classmethod
+    def _one_or_many(cls, value: Any) -> Any:
+        if isinstance(value, (str, list)):
+            value = {"train": value}
+        if isinstance(value, dict):
+            return {k: [v] if isinstance(v, str) else v for k, v in value.items()}
+        return value
+
+    @field_validator("files")
+    @classmethod
+    def _split_names(cls, value: dict[str, list[str]]) -> dict[str, list[str]]:
+        for name, patterns in value.items():
+            if not re.fullmatch(r"[A-Za-z0-9_]+", name):
+                raise ValueError(f"split name {name!r} must be letters, digits and underscores")
+            if not patterns:
+                raise ValueError(f"split {name!r} has no files")
+        if not value:
+            raise ValueError("name at least one split, such as `train: corpus/*.txt`")
+        return value
+
+
+class AnnotateConfig(_Section):
+    """Sentences, words and parses."""
+
+    sentences: Literal["rules", "parser"] = "rules"
+    """Split by punctuation rules, or where the parser of a spaced language sees a new sentence."""
+    parser: str = "default"
+    """`default` (embedded), `none`, or any installed spaCy pipeline name or path."""
+    user_dict: str | None = None
+    """Extra words for jieba, a word a line with optional count and tag."""
+    max_sentence_words: Count = 256
+    """A longer sentence is cut before it is parsed: parsing time and memory stay bounded."""
+
+
+class CoarseConfig(_Section):
+    """Coarse tokens: words, looked up in a vocabulary of words."""
+
+    vocab: str
+    """One coarse token a line, special tokens included, as in `vocab.txt`."""
+
+
+class GraphConfig(_Section):
+    """Which triples, which mentions, which branches."""
+
+    triples: list[str]
+    """`.spo` files: subject TAB predicate TAB object."""
+    match: Literal["longest", "words"] = "longest"
+    """Leftmost-longest over characters, or words of the segmentation that equal a subject (K-BERT)."""
+    branches_per_mention: Count = 2
+    predicate: bool = False
+    """Put the predicate in front of the object in a branch. The K-BERT paper draws both."""
+    min_mention_length: Count = 2
+    """Shorter subjects, in characters, never match."""
+    max_object_length: Count = 64
+    """Longer objects, in characters, are never grafted."""
+    stop: list[str] = []
+    """Subjects that never match."""
+    max_length: Annotated[int, Field(ge=3, le=MAX_LENGTH_LIMIT)] | None = None
+    """Longest flattened tree, in tokens; default: `encode.max_length`."""
+    max_positions: Annotated[int, Field(ge=3, le=MAX_LENGTH_LIMIT)] | None = None
+    """Size of the model's position table; no soft position reaches it. Default: `encode.max_length`."""
+
+    @field_validator("triples", mode="before")
+    @classmethod
+    def _one_or_many(cls, value: Any) -> Any:
+        return [value] if isinstance(value, str) else value
+
+
+class PretrainConfig(_Section):
+    """How documents become training sequences."""
+
+    segments: Literal["pair", "single"] = "pair"
+    """A and B with a next-sentence label (BERT), or one contiguous segment."""
+    random_next: Fraction = 0.5
+    """Share of pairs whose B comes from another document."""
+    short_sequences: Fraction = 0.1
+    """Share of sequences with a random shorter target length."""
+    duplicates: Count = 1
+    """Times the corpus is gone through with other random choices (BERT's `dupe_factor`)."""
+
+
+class EncodeConfig(_Section):
+    """Tokens, column groups and sequence assembly."""
+
+    tokenizer: str
+    """`vocab.txt`, `tokenizer.json` or a hub id."""
+    lowercase: bool = True
+    """`vocab.txt` only: lower-case and strip accents before looking up (BERT uncased, and Chinese)."""
+    max_length: Annotated[int, Field(ge=8, le=MAX_LENGTH_LIMIT)] = 512
+    columns: list[Literal["syntax", "coarse", "tree"]] = ["syntax"]
+    """Column groups beside `base`."""
+    coarse: CoarseConfig | None = None
+    labels: list[str] | None = None
+    """Label names in order; default: those of the first split, sorted."""
+    pretrain: PretrainConfig = PretrainConfig()
+
+
+class RunConfig(_Section):
+    """How the run behaves; nothing here but `block_bytes` changes what is written."""
+
+    block_bytes: Annotated[int, Field(ge=1024, le=256 * 2**20)] = 8 * 2**20
+    """Raw text in a block, hence in a shard, in bytes."""
+    max_reject_fraction: Fraction = 0.01
+    """A run whose share of rejected records is higher ends with an error."""
+    workers: Count | None = None
+    """Local worker processes; default: the cores there are."""
+
+
+class Config(_Section):
+    """One corpus, one task."""
+
+    task: Literal["pretrain", "classify", "tag"]
+    language: str
+    """Language of the corpus, or of records that do not name theirs: `zh` or `en`."""
+    seed: int = 0
+    output: str | None = None
+    """Folder of the shards; default: `out/<config name>` in the working directory."""
+    annotated: str | None = None
+    """Folder of the annotated documents; share it between configs that differ in `encode` or
+    `graph` only. Default: `<output>/annotated`."""
+    input: InputConfig
+    annotate: AnnotateConfig = AnnotateConfig()
+    encode: EncodeConfig
+    graph: GraphConfig | None = None
+    run: RunConfig = RunConfig()
+
+    @model_validator(mode="after")
+    def _consistent(self) -> Config:
+        groups = set(self.encode.columns)
+        need = [
+            ("tree" in groups and self.graph is None, "encode.columns has 'tree': add a `graph` section"),
+            (
+                "coarse" in groups and self.encode.coarse is None,
+                "encode.columns has 'coarse': add `encode.coarse`",
+            ),
+            (
+                "syntax" in groups and self.annotate.parser == "none",
+                "encode.columns has 'syntax' but annotate.parser is 'none': name a parser or drop 'syntax'",
+            ),
+            (
+                self.annotate.sentences == "parser" and self.annotate.parser == "none",
+                "annotate.sentences is 'parser' but annotate.parser is 'none'",
+            ),
+            (
+                self.task in ("classify", "tag") and self.input.label is None,
+                f"task {self.task!r} needs `input.label`: the field that holds the label",
+            ),
+            (
+                self.task == "tag" and self.input.text_pair is not None,
+                "task 'tag' takes one text: drop text_pair",
+            ),
+            (self.task == "pretrain" and self.input.text_pair is not None, "task 'pretrain' takes one text"),
+            (self.input.format == "text" and self.task != "pretrain", "format 'text' carries no labels"),
+            (self.input.score and self.task != "classify", "input.score is for task 'classify'"),
+        ]
+        for wrong, message in need:
+            if wrong:
+                raise ValueError(message)
+        return self
+
+
+def load_config(path: str | Path) -> Config:
+    """Read a YAML config; relative paths in it become absolute. Raises ConfigError."""
+    path = Path(path)
+    try:
+        raw = yaml.safe_load(path.read_text(encoding="utf-8"))
+    except FileNotFoundError:
+        raise ConfigError(f"config file {path} does not exist") from None
+    except (OSError, UnicodeDecodeError) as error:
+        raise ConfigError(f"config file {path} cannot be read: {error}") from None
+    except yaml.YAMLError as error:
+        raise ConfigError(f"config file {path} is not valid YAML: {error}") from None
+    if not isinstance(raw, dict):
+        raise ConfigError(
+            f"config file {path} must be a mapping of keys to values, found {type(raw).__name__}"
+        )
+    try:
+        return Config.model_validate(raw)
+    except ValidationError as error:
+        raise ConfigError(f"config file {path}:\n" + "\n".join(_explain(error))) from None
+
+
+def resolve(config_path: str | Path, path: str) -> str:
+    """`path` of a config, against the config file's folder; URIs and absolute paths stay."""
+    if URI.match(path):
+        return path
+    return str(Path(config_path).resolve().parent / path)
+
+
+def _explain(error: ValidationError) -> list[str]:
+    lines = []
+    for item in error.errors():
+        where = ".".join(str(part) for part in item["loc"]) or "config"
+        message = item["msg"].removeprefix("Value error, ")
+        if item["type"] == "extra_forbidden":
+            known = _keys_at(item["loc"][:-1])
+            near = difflib.get_close_matches(str(item["loc"][-1]), known, n=1)
+            hint = f"did you mean {near[0]!r}?" if near else f"known keys: {', '.join(sorted(known))}"
+            message = f"unknown key; {hint}"
+        elif item["type"] != "missing" and item["type"] != "value_error":
+            message = f"{message}, found {item['input']!r}"
+        lines.append(f"  {where}: {message}")
+    return lines
+
+
+def _keys_at(location: tuple[int | str, ...]) -> list[str]:
+    section: Any = Config
+    for part in location:
+        annotation = section.model_fields[str(part)].annotation
+        options = getattr(annotation, "__args__", (annotation,))
+        section = next((o for o in options if isinstance(o, type) and issubclass(o, BaseModel)), Config)
+    return list(section.model_fields)
