@@ -1,0 +1,97 @@
+"""What a run shows: live progress, and a summary at the end."""
+
+from __future__ import annotations
+
+import time
+from collections import Counter
+from collections.abc import Mapping
+from types import TracebackType
+
+from rich.console import Console
+from rich.progress import BarColumn, Progress, TaskID, TextColumn, TimeElapsedColumn
+from rich.table import Table
+
+PLAIN_SECONDS = 10.0
+"""Where output is no terminal, a progress line this often."""
+
+
+class StageProgress:
+    """Blocks, documents, tokens, rejects, rate and time left of one stage.
+
+    A terminal gets a live bar, a log file a line every ten seconds. Time left counts input bytes, of
+    finished blocks only until one is finished.
+    """
+
+    def __init__(
+        self, console: Console, title: str, blocks: int, total_bytes: int, already: int, done_bytes: int
+    ) -> None:
+        self._console, self._title = console, title
+        self._blocks, self._bytes, self._already = blocks, max(total_bytes, 1), already
+        self._done_bytes = done_bytes
+        self._start = self._last_line = time.monotonic()
+        self._bar: Progress | None = None
+        self._task: TaskID | None = None
+
+    def __enter__(self) -> StageProgress:
+        if self._console.is_terminal:
+            self._bar = Progress(
+                TextColumn("[bold]{task.description}"),
+                BarColumn(bar_width=24),
+                TextColumn("{task.fields[facts]}"),
+                TimeElapsedColumn(),
+                console=self._console,
+                transient=True,
+            )
+            self._bar.start()
+            self._task = self._bar.add_task(self._title, total=self._bytes, facts="starting workers")
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None
+    ) -> None:
+        if self._bar is not None:
+            self._bar.stop()
+
+    def __call__(self, totals: Counter[str]) -> None:
+        seconds = time.monotonic() - self._start
+        facts = _facts(totals, self._already + totals["blocks"], self._blocks, seconds)
+        moved = totals["bytes"]
+        if moved:
+            left = seconds * (self._bytes - self._done_bytes - moved) / moved
+            facts += f" · {_duration(left)} left"
+        if self._bar is not None and self._task is not None:
+            self._bar.update(self._task, completed=self._done_bytes + moved, facts=facts)
+        elif time.monotonic() - self._last_line >= PLAIN_SECONDS:
+            self._last_line = time.monotonic()
+            self._console.print(f"{self._title}: {facts}", highlight=False)
+
+
+def _facts(totals: Mapping[str, int], blocks: int, all_blocks: int, seconds: float) -> str:
+    parts = [f"{blocks:,}/{all_blocks:,} blocks"]
+    parts += [f"{totals[key]:,} {key}" for key in ("documents", "rows", "tokens") if totals.get(key)]
+    unit = "tokens" if totals.get("tokens") else "words"
+    if totals.get(unit) and seconds > 0:
+        parts.append(f"{totals[unit] / seconds:,.0f} {unit}/s")
+    if totals.get("rejects"):
+        parts.append(f"[red]{totals['rejects']:,} rejects[/red]")
+    return " · ".join(parts)
+
+
+def _duration(seconds: float) -> str:
+    minutes, secs = divmod(int(seconds), 60)
+    hours, minutes = divmod(minutes, 60)
+    return f"{hours}:{minutes:02}:{secs:02}" if hours else f"{minutes}:{secs:02}"
+
+
+def summary(title: str, rows: Mapping[str, Mapping[str, int]]) -> Table:
+    """A table with a line per split; columns are all counters that are not zero anywhere."""
+    names: list[str] = []
+    for counters in rows.values():
+        names += [n for n, value in counters.items() if value and n not in names]
+    table = Table(title=title, title_justify="left", title_style="bold")
+    table.add_column("split")
+    for name in names:
+        table.add_column(name.replace("_", " "), justify="right")
+    for split, counters in rows.items():
+        table.add_row(split, *[f"{counters.get(n, 0):,}" for n in names])
+    return table

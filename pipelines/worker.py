@@ -1,0 +1,73 @@
+"""What runs inside a worker process: the one DoFn, and the local processes' entry points."""
+
+from __future__ import annotations
+
+import logging
+import os
+import threading
+import time
+from collections import Counter
+from collections.abc import Iterator
+from typing import Any
+
+import apache_beam as beam
+from apache_beam.metrics import Metrics
+
+from corpora.plan import Block
+from pipelines.engine import ProgressFile, Stage, block_from_json, build_pipeline, run_block
+
+# Models are loaded once per process, also when a process runs many small pipelines one after
+# another, or a runner makes several copies of the DoFn on several threads. Blocks of a process
+# run one at a time: parsers are not thread-safe, and memory is planned for one block.
+_LOCK = threading.Lock()
+_READY: dict[tuple[str, str], Stage] = {}
+
+
+def _ready(stage: Stage) -> Stage:
+    key = (stage.name, stage.fingerprint)
+    if key not in _READY:
+        _READY.clear()  # a process serves one stage at a time; let the previous models go
+        stage.setup()
+        _READY[key] = stage
+    return _READY[key]
+
+
+class ProcessBlock(beam.DoFn):
+    """Block descriptor (JSON) in, nothing out: the shard, its rejects and its record are on disk."""
+
+    def __init__(self, stage: Stage, out: str, progress: str | None) -> None:
+        self._stage, self._out, self._progress = stage, out, progress
+
+    def process(self, element: str) -> Iterator[Any]:
+        block = block_from_json(element)
+        with _LOCK:
+            stage = _ready(self._stage)
+            progress = ProgressFile.of_process(self._progress)
+            record = run_block(stage, block, self._out, progress.tick)
+            done = Counter(record.counters) + Counter(rejects=sum(record.rejects.values()))
+            progress.finish(block, done)
+        for name, value in (done + Counter(blocks=1, bytes=block.bytes)).items():
+            Metrics.counter("treegraft", name).inc(value)
+        yield from ()
+
+
+def start_worker(parent: int) -> None:
+    """Local process: quiet Beam down, and die with the driver even if that was killed."""
+    logging.getLogger().setLevel(logging.ERROR)
+
+    def watch() -> None:
+        while os.getppid() == parent:
+            time.sleep(0.5)
+        os._exit(1)
+
+    threading.Thread(target=watch, daemon=True).start()
+
+
+def run_group(stage: Stage, blocks: list[Block], out: str, progress: str) -> None:
+    """One group of blocks as a pipeline of its own, in this process."""
+    from apache_beam.options.pipeline_options import PipelineOptions
+    from apache_beam.runners.portability.fn_api_runner import FnApiRunner
+
+    # `runner=` an instance: a name would be looked up, and 'DirectRunner' tries a download first.
+    with beam.Pipeline(runner=FnApiRunner(), options=PipelineOptions(["--direct_num_workers=1"])) as pipeline:
+        build_pipeline(pipeline, blocks, stage, out, progress)
