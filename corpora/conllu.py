@@ -4,14 +4,17 @@ The format is the one of https://universaldependencies.org/format.html: ten TAB-
 comments before a sentence, a blank line after it. What the format leaves loose is settled here:
 
 * only LF and CRLF end a line; U+2028, U+0085 and form feeds are data;
-* a range (`1-2`) is the surface token of the words it covers. Its words are located inside it when they spell
-  it (`Don't` = `Do` + `n't`); where they do not (`du` = `de` + `le`) each of them gets the whole span, counted;
-* `5-5` covers one word: the word line that follows or, where none follows, the range line itself. A warning;
+* a range (`1-2`) is the surface token of the words it covers. Its words are located inside it when they
+  spell it (`Don't` = `Do` + `n't`); where they do not (`du` = `de` + `le`) each of them gets the whole span,
+  counted;
+* `5-5` covers one word: the word line that follows or, where none follows, the range line itself, which
+  then is the word. A warning says so;
 * empty nodes (`3.1`) belong to the enhanced graph only: skipped and counted;
 * HEAD `_` means "not parsed": the word is kept with head -1, and `has_parse` is false;
 * a missing `# text` is rebuilt from FORM and SpaceAfter; one that does not spell the words is an error.
 
-A malformed sentence never yields a record: it raises `ConlluError`, or goes to `on_error` while reading goes on.
+A malformed sentence never yields a record: it raises `ConlluError`, or goes to `on_error` while reading
+goes on.
 """
 
 from __future__ import annotations
@@ -21,7 +24,7 @@ from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
-_COLUMNS = "ID FORM LEMMA UPOS XPOS FEATS HEAD DEPREL DEPS MISC".split()
+_COLUMNS = ("ID", "FORM", "LEMMA", "UPOS", "XPOS", "FEATS", "HEAD", "DEPREL", "DEPS", "MISC")
 _WORD_ID = re.compile(r"[1-9][0-9]*\Z")
 _RANGE_ID = re.compile(r"([1-9][0-9]*)-([1-9][0-9]*)\Z")
 _EMPTY_ID = re.compile(r"[0-9]+\.[1-9][0-9]*\Z")
@@ -29,7 +32,10 @@ _EXCERPT = 80
 
 
 class ConlluError(ValueError):
-    """A sentence that is not CoNLL-U. `line` counts from 1; `source` is the path, or "" for lines in memory."""
+    """A sentence that is not CoNLL-U.
+
+    `line` counts from 1, `source` is the path or "" for lines in memory, `reason` the message without both.
+    """
 
     def __init__(self, message: str, line: int, source: str = "") -> None:
         super().__init__(f"{source or 'CoNLL-U'}, line {line}: {message}")
@@ -82,8 +88,8 @@ def read_conllu(
 ) -> Iterator[ConlluSentence]:
     """Stream the sentences of a CoNLL-U file (UTF-8, a byte order mark is ignored).
 
-    Raises `ConlluError` at the first malformed sentence, unless `on_error` is given: then it is called with the
-    error, that sentence is left out and reading goes on. `OSError` when the file cannot be read.
+    Raises `ConlluError` at the first malformed sentence, unless `on_error` is given: then it is called with
+    the error, that sentence is left out and reading goes on. `OSError` when the file cannot be read.
     """
     with Path(path).open("rb") as lines:  # bytes: only LF ends a line, and a bad byte can be given its line
         yield from parse_conllu(lines, source=str(path), on_error=on_error)
@@ -137,7 +143,7 @@ class _Token:
 
 
 def _blocks(lines: Iterable[bytes | str]) -> Iterator[list[tuple[int, bytes | str]]]:
-    """Runs of non-blank lines with their numbers, without line ends. Any number of blank lines is one boundary."""
+    """Runs of non-blank lines, numbered, without line ends. Any number of blank lines is one boundary."""
     block: list[tuple[int, bytes | str]] = []
     for number, line in enumerate(lines, 1):
         if isinstance(line, bytes):
@@ -148,7 +154,7 @@ def _blocks(lines: Iterable[bytes | str]) -> Iterator[list[tuple[int, bytes | st
             if number == 1:
                 line = line.removeprefix("\ufeff")
             line = line.removesuffix("\n").removesuffix("\r")
-        # Blank means no character but blanks: TABs alone are a row whose columns are all empty, hence an error.
+        # A line of blanks is blank; one of TABs is a row whose columns are all empty, hence an error.
         if line.strip(b" " if isinstance(line, bytes) else " "):  # type: ignore[arg-type]
             block.append((number, line))
         elif block:
@@ -166,10 +172,8 @@ def _split_block(block: list[tuple[int, bytes | str]]) -> tuple[list[tuple[str, 
             try:
                 line = raw.decode("utf-8")
             except UnicodeDecodeError as error:
-                raise _BadLineError(
-                    f"not UTF-8 (byte 0x{raw[error.start]:02x} at byte {error.start} of the line); convert the file",
-                    number,
-                ) from None
+                where = f"byte 0x{raw[error.start]:02x} at byte {error.start} of the line"
+                raise _BadLineError(f"not UTF-8 ({where}); convert the file", number) from None
         else:
             line = raw
         if line.startswith("#"):
@@ -328,8 +332,9 @@ def _located(tokens: list[_Token], text: str, line: int) -> list[tuple[int, int]
             at += 1
         if not text.startswith(form, at):
             raise _BadLineError(
-                f"`# text` of the sentence at line {line} does not spell its words: expected {form!r} at character "
-                f"{at}, found {text[at : at + len(form)]!r}; correct `# text` or remove it to have it rebuilt",
+                f"`# text` of the sentence at line {line} does not spell its words: expected {form!r} at "
+                f"character {at}, found {text[at : at + len(form)]!r}; correct `# text`, or remove it "
+                "to have it rebuilt",
                 token.row.line,
             )
         spans.append((at, at + len(form)))
