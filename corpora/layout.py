@@ -13,7 +13,8 @@ class InputConfig(BaseModel):
 
     model_config = ConfigDict(extra="forbid", frozen=True)
 
-    format: Literal["text", "jsonl", "tsv", "csv"]
+    format: Literal["text", "jsonl", "tsv", "csv", "conll"]
+    """`conll`: a token and its label a line (first and last column), blank lines between sentences."""
     files: dict[str, list[str]]
     """Split name to paths, globs or URIs."""
     document: Literal["file", "line", "blank_line"] = "blank_line"

@@ -1,0 +1,122 @@
+"""The plan: which byte ranges of which files make up each block.
+
+Blocks follow from the config, the files' names and their sizes alone, so every machine and every
+runner plans the same. Line-based files larger than a block are cut into even ranges; smaller
+files are packed together; a file that cannot be entered in its middle (compressed, CSV with its
+quoted newlines, a document per file) stays whole. A record belongs to the range that holds its
+first byte, see `corpora.readers.lines`.
+"""
+
+from __future__ import annotations
+
+import itertools
+import os
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from corpora import files
+from corpora.layout import InputConfig
+
+COMPRESSED_WEIGHT = 4
+"""Text compresses about four times: a packed compressed file counts for that much of a block."""
+
+
+@dataclass(frozen=True)
+class Part:
+    """A byte range of a file: the records whose first byte is in [start, stop); None = to its end.
+
+    `path` opens the file; `name` is what the config calls it and what ids and rejects say.
+    """
+
+    path: str
+    name: str
+    start: int
+    stop: int | None
+
+
+@dataclass(frozen=True)
+class Block:
+    """The `index`-th of `count` units of work of a split; `bytes` as stored."""
+
+    split: str
+    index: int
+    count: int
+    parts: tuple[Part, ...]
+    bytes: int
+
+    @property
+    def shard_name(self) -> str:
+        return f"{self.split}-{self.index:05d}-of-{self.count:05d}.arrow"
+
+
+def plan_blocks(layout: InputConfig, config_dir: str, block_bytes: int) -> list[Block]:
+    """Cut the files of `layout` into blocks of about `block_bytes` stored bytes.
+
+    Splits come in the config's order, files in the order of their patterns and then of their paths.
+    A split whose files are all empty is one block without records. Relative patterns count
+    from `config_dir`.
+
+    Raises:
+        FileNotFoundError, IsADirectoryError, ValueError: from `files.expand`, or a file that two
+            patterns of one split name, or a column that a file's header lacks.
+    """
+    if block_bytes < 1:
+        raise ValueError(f"block_bytes must be at least 1, found {block_bytes}")
+    blocks = []
+    for split, patterns in layout.files.items():
+        listed = _list(split, patterns, config_dir)
+        groups = list(_pack(listed, layout, block_bytes))
+        for index, (parts, size) in enumerate(groups):
+            blocks.append(Block(split, index, len(groups), parts, size))
+    return blocks
+
+
+def is_splittable(layout: InputConfig, path: str) -> bool:
+    """Whether records of the file can be found from any byte of it."""
+    if files.is_compressed(path) or layout.format == "csv":
+        return False
+    return layout.format != "text" or layout.document != "file"
+
+
+def _list(split: str, patterns: list[str], config_dir: str) -> list[tuple[str, files.FileInfo]]:
+    listed: list[tuple[str, files.FileInfo]] = []
+    seen: dict[str, str] = {}
+    for pattern in patterns:
+        for info in files.expand(pattern, config_dir):
+            path = files.join(config_dir, info.path)
+            key = path if files.is_uri(path) else os.path.abspath(path)  # noqa: PTH100
+            if key in seen:
+                raise ValueError(
+                    f"input.files.{split}: {info.path!r} is named by {seen[key]!r} and by {pattern!r}; "
+                    "its records would stand in the split twice"
+                )
+            seen[key] = pattern
+            listed.append((path, info))
+    return listed
+
+
+def _pack(
+    listed: list[tuple[str, files.FileInfo]], layout: InputConfig, block_bytes: int
+) -> Iterator[tuple[tuple[Part, ...], int]]:
+    parts: list[Part] = []
+    size = weight = 0
+    any_yet = False
+    for path, info in listed:
+        if info.size == 0:
+            continue
+        splittable = is_splittable(layout, path)
+        own_weight = info.size * (COMPRESSED_WEIGHT if files.is_compressed(path) else 1)
+        if parts and weight + own_weight > block_bytes:
+            yield tuple(parts), size
+            parts, size, weight = [], 0, 0
+        any_yet = True
+        if splittable and info.size > block_bytes:
+            count = -(-info.size // block_bytes)
+            edges = [info.size * i // count for i in range(count + 1)]
+            for start, stop in itertools.pairwise(edges):
+                yield (Part(path, info.path, start, stop),), stop - start
+            continue
+        parts.append(Part(path, info.path, 0, info.size if splittable else None))
+        size, weight = size + info.size, weight + own_weight
+    if parts or not any_yet:
+        yield tuple(parts), size
