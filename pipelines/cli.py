@@ -1,0 +1,290 @@
+"""The command `treegraft`."""
+
+from __future__ import annotations
+
+import difflib
+import os
+import sys
+from importlib import resources
+from pathlib import Path
+from typing import Annotated
+
+import typer
+from rich.console import Console
+
+from pipelines.config import URI, Config, ConfigError, load_config
+
+app = typer.Typer(
+    name="treegraft",
+    no_args_is_help=True,
+    pretty_exceptions_enable=False,
+    add_completion=False,
+    rich_markup_mode="rich",
+    help="Raw corpora to Arrow datasets that carry structure: sentence trees, soft positions, dependency parses "
+    "and multi-grained segmentation.\n\nStart with [bold]treegraft preprocess[/bold]: without a config it prepares "
+    "the embedded samples in ./out.",
+)
+_out = Console()
+_err = Console(stderr=True)
+
+ConfigPath = Annotated[
+    Path, typer.Argument(help="YAML config; relative paths in it count from its own folder.")
+]
+Out = Annotated[
+    str | None,
+    typer.Option(help="Folder of the shards. [default: the config's `output`, or out/<config name>]"),
+]
+Annotated_ = Annotated[
+    str | None,
+    typer.Option(
+        "--annotated", help="Folder of the annotated documents. [default: the config's, or <out>/annotated]"
+    ),
+]
+Runner = Annotated[
+    str,
+    typer.Option(
+        help="'local' (worker processes on this machine), or a Beam runner: FlinkRunner, SparkRunner, "
+        "DataflowRunner, ... whose own options follow."
+    ),
+]
+Workers = Annotated[
+    int | None, typer.Option(min=1, help="Local worker processes. [default: the cores there are]")
+]
+Overwrite = Annotated[
+    bool, typer.Option("--overwrite", help="Replace what another config wrote to the folder.")
+]
+DryRun = Annotated[bool, typer.Option("--dry-run", help="Check the config, print the plan, write nothing.")]
+Folder = Annotated[str, typer.Argument(help="Folder of a finished dataset (or of its annotated documents).")]
+_PASS_ON = {"allow_extra_args": True, "ignore_unknown_options": True}
+
+
+@app.command(context_settings=_PASS_ON)
+def preprocess(
+    context: typer.Context,
+    configs: Annotated[
+        list[Path] | None, typer.Argument(help="YAML configs. [default: the embedded samples]")
+    ] = None,
+    out: Out = None,
+    annotated: Annotated_ = None,
+    runner: Runner = "local",
+    workers: Workers = None,
+    overwrite: Overwrite = False,
+    dry_run: DryRun = False,
+) -> None:
+    """Annotate and encode a corpus: raw files to verified shards.
+
+    A run that was stopped, killed even, goes on when the same command runs again. Every option of the
+    chosen Beam runner may follow: treegraft preprocess my.yaml --runner FlinkRunner --flink_master=host:8081
+    """
+    from corpora.verify import verify as verify_folder
+
+    from pipelines import flow
+
+    chosen, beam = _split_configs(configs or [], context.args, runner)
+    samples = not chosen
+    if samples:
+        folder = resources.files("corpora") / "samples"
+        chosen = sorted(Path(str(entry)) for entry in folder.iterdir() if entry.name.endswith(".yaml"))
+        _err.print(f"No config given: preparing the {len(chosen)} embedded samples in {out or 'out'}/")
+    if len(chosen) > 1 and out is not None and not samples:
+        raise ConfigError(
+            "--out names one folder, but several configs were given: set `output` in each config"
+        )
+    loaded = [(path, load_config(path)) for path in chosen]  # all of them, before any work
+    done: list[str] = []
+    for path, config in loaded:
+        target = str(Path(out or "out") / path.stem) if samples else out
+        options = _options(config, path, target, annotated, runner, workers, beam, overwrite or samples)
+        if len(loaded) > 1:
+            _err.rule(path.stem)
+        if dry_run:
+            _print_plan(config, path, options)
+            continue
+        flow.preprocess(config, str(path), options)
+        report = verify_folder(options.out)
+        if not report.ok:
+            _err.print(report.render(), highlight=False, markup=False)
+            raise typer.Exit(1)
+        _err.print(
+            f"verified: {report.counts['rows']:,} rows in {report.counts['shards']:,} shards, no problems"
+        )
+        done.append(options.out)
+    if samples and done:
+        show = next((d for d in done if d.endswith("zh-reviews")), done[0])
+        inspect(show, row=0, split="train")
+    if done:
+        _next_steps(done[-1])
+
+
+@app.command(context_settings=_PASS_ON)
+def annotate(
+    context: typer.Context,
+    config: ConfigPath,
+    out: Out = None,
+    annotated: Annotated_ = None,
+    runner: Runner = "local",
+    workers: Workers = None,
+    overwrite: Overwrite = False,
+    dry_run: DryRun = False,
+) -> None:
+    """Stage 1 alone: sentences, words and parses (slow; kept for every later encode)."""
+    from pipelines import flow
+
+    loaded = load_config(config)
+    _, beam = _split_configs([config], context.args, runner)
+    options = _options(loaded, config, out, annotated, runner, workers, beam, overwrite)
+    if dry_run:
+        _print_plan(loaded, config, options)
+        return
+    flow.annotate(loaded, str(config), options)
+    _err.print(f"next: treegraft encode {config}", highlight=False)
+
+
+@app.command(context_settings=_PASS_ON)
+def encode(
+    context: typer.Context,
+    config: ConfigPath,
+    out: Out = None,
+    annotated: Annotated_ = None,
+    runner: Runner = "local",
+    workers: Workers = None,
+    overwrite: Overwrite = False,
+) -> None:
+    """Stage 2 alone: tokens, trees and rows from finished annotations (fast)."""
+    from pipelines import flow
+
+    loaded = load_config(config)
+    _, beam = _split_configs([config], context.args, runner)
+    options = _options(loaded, config, out, annotated, runner, workers, beam, overwrite)
+    flow.encode(loaded, str(config), options)
+    _next_steps(options.out)
+
+
+@app.command()
+def verify(folder: Folder) -> None:
+    """Prove a dataset right: hashes, schema, offsets, parses and trees. Exit status 1 if anything is wrong."""
+    from corpora.verify import verify as verify_folder
+
+    with _err.status("verifying") as status:
+        report = verify_folder(folder, progress=lambda message: status.update(f"verifying {message}"))
+    _out.print(report.render(), highlight=False, markup=False)
+    if not report.ok:
+        raise typer.Exit(1)
+
+
+@app.command()
+def stats(
+    folder: Folder,
+    html: Annotated[Path | None, typer.Option(help="Also write a page with charts.")] = None,
+) -> None:
+    """Lengths, coverage, labels, trees and rejects of a dataset."""
+    from pipelines import stats as module
+
+    module.show(folder, _out, html)
+
+
+@app.command()
+def inspect(
+    folder: Folder,
+    row: Annotated[int | None, typer.Option(help="Row number within the split, from 0.")] = None,
+    id: Annotated[str | None, typer.Option(help="Row id instead of a number.")] = None,
+    split: Annotated[str | None, typer.Option(help="Split. [default: the first]")] = None,
+    grid: Annotated[str, typer.Option(help="Mask to draw: visible, syntax or none.")] = "visible",
+    html: Annotated[Path | None, typer.Option(help="Write a page instead of printing.")] = None,
+) -> None:
+    """Look at one row: tokens, tree with branches and soft positions, parse, coarse tokens, mask."""
+    from pipelines import inspect as module
+
+    module.show(folder, _out, row=row, id=id, split=split, grid=grid, html=html)
+
+
+# --- shared by the commands -------------------------------------------------------------------
+
+
+def _split_configs(configs: list[Path], extra: list[str], runner: str) -> tuple[list[Path], list[str]]:
+    """Typer hands unknown options and their values to whichever list comes first: sort them out again."""
+    given = [str(c) for c in configs] + list(extra)
+    beam_at = next((i for i, word in enumerate(given) if word.startswith("-")), len(given))
+    paths, beam = [Path(word) for word in given[:beam_at]], given[beam_at:]
+    if beam and runner == "local":
+        name = beam[0].split("=")[0]
+        known = ["--out", "--annotated", "--runner", "--workers", "--overwrite", "--dry-run", "--help"]
+        near = difflib.get_close_matches(name, known, n=1)
+        hint = f"did you mean {near[0]}?" if near else "Beam options need --runner"
+        raise ConfigError(f"unknown option {name}; {hint}")
+    return paths, beam
+
+
+def _options(
+    config: Config,
+    path: Path,
+    out: str | None,
+    annotated: str | None,
+    runner: str,
+    workers: int | None,
+    beam: list[str],
+    overwrite: bool,
+) -> flow.Options:  # noqa: F821 - imported late: Beam takes a second to load
+    from corpora import files
+    from pipelines import flow
+    from pipelines.config import resolve
+
+    if runner.lower() in ("directrunner", "direct"):
+        _err.print("DirectRunner first tries to download another runner: using 'local', Beam's FnApiRunner")
+        runner = "local"
+    folder = out or (resolve(path, config.output) if config.output else f"out/{path.stem}")
+    beside = annotated or (
+        resolve(path, config.annotated) if config.annotated else files.join(folder, flow.ANNOTATED)
+    )
+    if runner != "local" and not URI.match(folder):
+        _err.print(
+            "note: with a cluster, --out must be a folder that every worker reaches (a URI or a shared mount)"
+        )
+    cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+    return flow.Options(
+        out=folder,
+        annotated=beside,
+        runner=runner,
+        workers=workers or config.run.workers or cores,
+        beam_options=beam,
+        overwrite=overwrite,
+        console=_err,
+    )
+
+
+def _print_plan(config: Config, path: Path, options: flow.Options) -> None:  # noqa: F821
+    from pipelines import flow
+    from pipelines.display import summary
+
+    flow.Encode.check(config, str(path))
+    _out.print(summary(f"plan of {path.name}", flow.describe_plan(config, str(path), options)))
+    _out.print(f"annotated documents: {options.annotated}", highlight=False)
+    _out.print(f"shards:              {options.out}", highlight=False)
+    _out.print(f"columns:             base, {', '.join(config.encode.columns)}", highlight=False)
+    _out.print(f"runner:              {options.runner}, {options.workers} workers", highlight=False)
+
+
+def _next_steps(folder: str) -> None:
+    _err.print(
+        f"wrote {folder}. Next: treegraft inspect {folder} · treegraft stats {folder} · "
+        f'datasets.load_dataset("arrow", data_files="{folder}/train-*.arrow")',
+        highlight=False,
+        soft_wrap=True,
+    )
+
+
+def main() -> None:
+    """Entry point: expected trouble ends in one readable message, not in a traceback."""
+    from pipelines.engine import RunError
+
+    try:
+        app(standalone_mode=True)
+    except KeyboardInterrupt:
+        _err.print("stopped; run the same command again to continue")
+        sys.exit(130)
+    except (ConfigError, RunError, OSError, ValueError) as error:
+        if os.environ.get("TREEGRAFT_TRACEBACK"):
+            raise
+        _err.print("[bold red]error:[/bold red] ", end="")
+        _err.print(str(error), highlight=False, markup=False, soft_wrap=True)
+        sys.exit(2 if isinstance(error, ConfigError) else 1)

@@ -1,0 +1,301 @@
+"""The one road: raw files -> annotated documents -> shards.
+
+Both stages go the same way: plan the blocks, check that the output folder is free or holds the
+same work unfinished, run what is missing, then commit with the manifest. What a manifest says
+already is not done again.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Any
+
+from corpora.manifest import Manifest, SplitManifest, read_manifest, write_manifest
+from rich.console import Console
+
+from corpora import files
+from corpora.plan import Block, Part, plan_blocks
+from pipelines import engine
+from pipelines.annotate import Annotate
+from pipelines.config import Config, ConfigError, resolve
+from pipelines.display import StageProgress, summary
+from pipelines.encode import Encode
+
+ANNOTATED = "annotated"
+GRAPH = "graph"
+
+
+@dataclass(frozen=True)
+class Options:
+    """How to run; nothing here changes what is written."""
+
+    out: str
+    annotated: str
+    runner: str = engine.LOCAL
+    workers: int = 1
+    beam_options: Sequence[str] = ()
+    overwrite: bool = False
+    console: Console = field(default_factory=lambda: Console(stderr=True))
+
+
+@dataclass(frozen=True)
+class Plan:
+    """A stage ready to run."""
+
+    title: str
+    run: engine.Run
+    max_reject_fraction: float
+
+
+# --- planning ---------------------------------------------------------------------------------
+
+
+def plan_annotate(config: Config, config_path: str, options: Options) -> Plan:
+    """Blocks of the raw corpus. Raises ConfigError or FileNotFoundError before any work."""
+    blocks = plan_blocks(config.input, str(Path(config_path).resolve().parent), config.run.block_bytes)
+    stage = Annotate(config, config_path)
+    inputs = [
+        {"path": part.name, "size": info.size, "modified": info.modified}
+        for part, info in ((p, files.stat(p.path)) for p in _first_parts(blocks))
+    ]
+    return Plan(
+        "annotate", engine.Run(stage, blocks, options.annotated, inputs), config.run.max_reject_fraction
+    )
+
+
+def plan_encode(config: Config, config_path: str, options: Options, annotated: Manifest) -> Plan:
+    """One block per annotated shard; compiles the graph if its shards want trees."""
+    graph = None
+    if config.graph is not None and "tree" in config.encode.columns:
+        graph = compile_graph_once([resolve(config_path, t) for t in config.graph.triples], options)
+    labels = label_names(config, annotated)
+    deprels = sorted({d for split in annotated.splits.values() for d in split.sets.get("deprels", [])})
+    stage = Encode(config, config_path, annotated=annotated, labels=labels, deprels=deprels, graph=graph)
+    blocks = [
+        Block(
+            split=name,
+            index=index,
+            count=len(split.shards),
+            parts=(Part(files.join(options.annotated, shard.name), shard.name, 0, None),),
+            bytes=shard.bytes,
+        )
+        for name, split in annotated.splits.items()
+        for index, shard in enumerate(split.shards)
+    ]
+    inputs = [
+        {"path": s.name, "sha256": s.sha256} for split in annotated.splits.values() for s in split.shards
+    ]
+    return Plan("encode", engine.Run(stage, blocks, options.out, inputs), config.run.max_reject_fraction)
+
+
+def label_names(config: Config, annotated: Manifest) -> list[str]:
+    """Label names in index order: the config's, or those of the first split (`O` first, then sorted).
+
+    Raises ConfigError when another split holds a label that the list lacks.
+    """
+    if config.task == "pretrain" or config.input.score:
+        return []
+    splits = {name: split.sets.get("labels", []) for name, split in annotated.splits.items()}
+    first = next(iter(splits))
+    names = config.encode.labels or sorted(splits[first], key=_label_order)
+    for split, found in splits.items():
+        if unknown := sorted(set(found) - set(names), key=_label_order):
+            known = f"`encode.labels` ({', '.join(names)})" if config.encode.labels else f"split {first!r}"
+            raise ConfigError(
+                f"label {unknown[0]!r} of split {split!r} does not occur in {known}; "
+                f"list every label in `encode.labels`, or correct the data"
+            )
+    return names
+
+
+def _label_order(label: str) -> tuple[int, int, str]:
+    if label == "O":
+        return (0, 0, "")
+    return (1, int(label), "") if label.isdecimal() and len(label) < 10 else (2, 0, label)
+
+
+def compile_graph_once(triples: Sequence[str], options: Options) -> str:
+    """Compile the triples into `<out>/graph`, where provenance stays with the shards; returns its path."""
+    from kg.graph import compile_graph
+
+    folder = files.join(options.out, GRAPH)
+    info = compile_graph(list(triples), Path(folder))
+    rejected = sum(info.rejected.values())
+    options.console.print(
+        f"graph: {info.triples:,} triples, {info.subjects:,} subjects"
+        + (f", {rejected:,} lines rejected ({_counts(info.rejected)})" if rejected else ""),
+        highlight=False,
+    )
+    return folder
+
+
+def _first_parts(blocks: Sequence[Block]) -> Iterator[Part]:
+    seen = set()
+    for block in blocks:
+        for part in block.parts:
+            if part.path not in seen:
+                seen.add(part.path)
+                yield part
+
+
+# --- running ----------------------------------------------------------------------------------
+
+
+def run_plan(plan: Plan, options: Options) -> Manifest:
+    """Run a stage to its manifest, or find that it is there already."""
+    run, console = plan.run, options.console
+    finished = files.join(run.out, "manifest.json")
+    if files.exists(finished):
+        manifest = read_manifest(run.out)
+        if manifest.key == run.key:
+            console.print(f"{plan.title}: already finished in {run.out}", highlight=False)
+            return manifest
+        if not options.overwrite:
+            raise engine.RunError(
+                f"{run.out} holds a finished dataset of another config, code or input. Choose another folder with "
+                "--out, or pass --overwrite to replace it."
+            )
+    with _only_writer(run.out):
+        if options.overwrite and not _same_plan(run):
+            engine.discard(run.out)
+        run.prepare()
+        if run.done:
+            console.print(f"{plan.title}: {len(run.done):,} of {len(run.blocks):,} blocks were done before")
+        records = _execute(plan, options)
+        manifest = _manifest(run, records)
+        _refuse_rejects(plan, manifest)
+        write_manifest(run.out, manifest)
+        run.clean()
+    console.print(summary(f"{plan.title}: {run.out}", _summary_rows(manifest)))
+    return manifest
+
+
+def _execute(plan: Plan, options: Options) -> list[engine.BlockRecord]:
+    run = plan.run
+    done_bytes = sum(b.bytes for b in run.blocks if b.shard_name in run.done)
+    total = sum(b.bytes for b in run.blocks)
+    with StageProgress(
+        options.console, plan.title, len(run.blocks), total, len(run.done), done_bytes
+    ) as progress:
+        return engine.execute(
+            run,
+            runner=options.runner,
+            workers=options.workers,
+            options=options.beam_options,
+            watch=progress,
+        )
+
+
+def _same_plan(run: engine.Run) -> bool:
+    path = files.join(files.join(run.out, engine.WORK), "plan.json")
+    return files.exists(path) and bool(json.loads(files.read_bytes(path)) == run.key)
+
+
+def _manifest(run: engine.Run, records: Sequence[engine.BlockRecord]) -> Manifest:
+    splits: dict[str, SplitManifest] = {}
+    for name in dict.fromkeys(r.split for r in records):
+        mine = [r for r in records if r.split == name]
+        counters: Counter[str] = Counter()
+        rejects: Counter[str] = Counter()
+        sets: dict[str, set[str]] = {}
+        for record in mine:
+            counters.update(record.counters)
+            rejects.update(record.rejects)
+            for kind, values in record.sets.items():
+                sets.setdefault(kind, set()).update(values)
+        splits[name] = SplitManifest(
+            shards=[r.shard for r in mine],
+            rows=sum(r.shard.rows for r in mine),
+            rejects=dict(rejects),
+            counters=dict(counters),
+            sets={kind: sorted(values) for kind, values in sets.items()},
+        )
+    return Manifest(stage=run.stage.name, key=run.key, splits=splits, **run.stage.describe())
+
+
+def _refuse_rejects(plan: Plan, manifest: Manifest) -> None:
+    rejected = sum(sum(s.rejects.values()) for s in manifest.splits.values())
+    records = sum(s.counters.get("records", 0) for s in manifest.splits.values())
+    if rejected and records and rejected / records > plan.max_reject_fraction:
+        reasons: Counter[str] = Counter()
+        for split in manifest.splits.values():
+            reasons.update(split.rejects)
+        raise engine.RunError(
+            f"{rejected:,} of {records:,} records were rejected ({rejected / records:.1%}), more than "
+            f"run.max_reject_fraction = {plan.max_reject_fraction:g}: {_counts(reasons)}. Each is listed with file, "
+            f"line and reason in {files.join(plan.run.out, engine.REJECTS)}. Mend the input, or raise the limit and "
+            "run the same command again: finished blocks are kept."
+        )
+
+
+def _summary_rows(manifest: Manifest) -> dict[str, dict[str, int]]:
+    return {
+        name: {"shards": len(split.shards), "rows": split.rows, **split.counters}
+        | ({"rejects": sum(split.rejects.values())} if split.rejects else {})
+        for name, split in manifest.splits.items()
+    }
+
+
+def _counts(reasons: Counter[str] | dict[str, int]) -> str:
+    return ", ".join(
+        f"{reason} {count:,}" for reason, count in sorted(reasons.items(), key=lambda r: (-r[1], r[0]))
+    )
+
+
+@contextlib.contextmanager
+def _only_writer(folder: str) -> Iterator[None]:
+    """Hold a lock on a local output folder; the system lets it go when the process dies, however it dies."""
+    if files.is_uri(folder):
+        yield
+        return
+    try:
+        import fcntl
+    except ImportError:  # pragma: no cover - no such lock on Windows
+        yield
+        return
+    work = Path(folder) / engine.WORK
+    work.mkdir(parents=True, exist_ok=True)
+    with (work / "lock").open("w") as lock:
+        try:
+            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except OSError:
+            raise engine.RunError(
+                f"another run is writing to {folder}; wait for it, or choose another folder"
+            ) from None
+        yield
+
+
+# --- the three commands -----------------------------------------------------------------------
+
+
+def annotate(config: Config, config_path: str, options: Options) -> Manifest:
+    """Stage 1 alone."""
+    return run_plan(plan_annotate(config, config_path, options), options)
+
+
+def encode(config: Config, config_path: str, options: Options) -> Manifest:
+    """Stage 2 alone, on finished annotations."""
+    return run_plan(plan_encode(config, config_path, options, read_manifest(options.annotated)), options)
+
+
+def preprocess(config: Config, config_path: str, options: Options) -> Manifest:
+    """Both stages; wrong labels, tokenizers and graphs are found before the slow one where they can be."""
+    Encode.check(config, config_path)
+    annotated = annotate(config, config_path, options)
+    return run_plan(plan_encode(config, config_path, options, annotated), replace(options))
+
+
+def describe_plan(config: Config, config_path: str, options: Options) -> dict[str, Any]:
+    """What `--dry-run` prints."""
+    plan = plan_annotate(config, config_path, options)
+    splits: dict[str, Counter[str]] = {}
+    for block in plan.run.blocks:
+        splits.setdefault(block.split, Counter()).update(
+            blocks=1, bytes=block.bytes, files=len({p.path for p in block.parts})
+        )
+    return {name: dict(counts) for name, counts in splits.items()}
