@@ -27,11 +27,11 @@ from dataclasses import asdict, dataclass, field
 from typing import Any, ClassVar
 
 import pyarrow as pa
+from corpora.shards import ShardInfo, ShardWriter
 
 from corpora import files
 from corpora.plan import Block, Part
 from corpora.records import Reject
-from corpora.shards import ShardInfo, ShardWriter
 
 WORK = "_work"
 REJECTS = "rejects"
