@@ -1,0 +1,183 @@
+"""Rebuild the two vocabularies of the embedded samples from the samples themselves.
+
+    python -m pipelines.train_sample_vocab [--samples DIR] [--out DIR]
+
+writes `vocab.txt` (fine: WordPiece, as BERT uncased and BERT-base-Chinese cut text) and
+`coarse_vocab.txt` (coarse: whole words, for AMBERT). The same texts give the same bytes on every
+run. `tokenizers`' trainer alone does not (0.23: three runs, three vocabularies): it numbers the
+`##x` forms of characters in the order of a randomly seeded hash map and settles equal pair
+counts by those numbers. So both forms of every character are numbered here, in code point order,
+before training starts.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import logging
+import re
+from collections import Counter
+from collections.abc import Iterable, Iterator, Sequence
+from pathlib import Path
+
+import jieba
+import spacy
+from tokenizers import Tokenizer
+from tokenizers.models import WordPiece
+from tokenizers.normalizers import BertNormalizer
+from tokenizers.pre_tokenizers import BertPreTokenizer
+from tokenizers.trainers import WordPieceTrainer
+
+SPECIAL_TOKENS = ("[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]")
+SAMPLES = Path(__file__).resolve().parents[1] / "corpora" / "samples"
+PREFIX = "##"
+HAN = re.compile("[\u3400-\u9fff]")
+# Printable ASCII is always in, so that a user's own English never falls to [UNK] for a stray sign.
+ASCII = "".join(map(chr, range(0x21, 0x7F))).lower()
+
+Texts = Sequence[tuple[str, str]]
+"""(language, text) pairs; language is `zh` or `en`."""
+
+
+def _lines(path: Path) -> list[str]:
+    return [line for line in path.read_text(encoding="utf-8").split("\n") if line.strip()]
+
+
+def _column(path: Path, name: str) -> Iterator[str]:
+    header, *rows = (line.split("\t") for line in _lines(path))
+    if name not in header:
+        raise ValueError(f"{path}: expected a column {name!r}, found {header}")
+    for row in rows:
+        yield row[header.index(name)]
+
+
+def sample_texts(samples: Path = SAMPLES) -> list[tuple[str, str]]:
+    """All texts of the samples and all strings of the graph, in a fixed order, each counted once per row.
+
+    Args:
+        samples: the folder that holds `zh/`, `en/` and `graph.spo`.
+
+    Returns:
+        (language, text) pairs; Chinese NER characters are joined again.
+
+    Raises:
+        FileNotFoundError: a sample file is missing.
+        ValueError: a TSV file lacks its text column.
+    """
+    texts: list[tuple[str, str]] = []
+    for lang, joiner in (("zh", ""), ("en", " ")):
+        folder = samples / lang
+        texts += [(lang, line) for line in _lines(folder / "pretrain.txt")]
+        texts += [(lang, text) for text in _column(folder / "reviews.tsv", "text_a")]
+        for name in ("ner.train.tsv", "ner.dev.tsv"):
+            texts += [(lang, joiner.join(text.split(" "))) for text in _column(folder / name, "text_a")]
+        pairs = folder / ("similarity.jsonl" if lang == "zh" else "pairs.jsonl")
+        for line in _lines(pairs):
+            record = json.loads(line)
+            texts += [(lang, record["text"]), (lang, record["text_pair"])]
+    for line in _lines(samples / "graph.spo"):
+        lang = "zh" if HAN.search(line) else "en"
+        texts += [(lang, field) for field in line.split("\t")]
+    return texts
+
+
+def _wordpiece() -> Tokenizer:
+    tokenizer = Tokenizer(WordPiece(unk_token="[UNK]"))  # noqa: S106
+    tokenizer.normalizer = BertNormalizer(lowercase=True, handle_chinese_chars=True)
+    tokenizer.pre_tokenizer = BertPreTokenizer()
+    return tokenizer
+
+
+def fine_vocabulary(texts: Iterable[str], size: int = 6000, min_frequency: int = 2) -> list[str]:
+    """A WordPiece vocabulary of `texts` as BERT's uncased models cut them.
+
+    Args:
+        texts: raw texts, in any order.
+        size: the largest number of entries; all characters are kept even beyond it.
+        min_frequency: how often a pair must occur to be merged into a piece.
+
+    Returns:
+        Entries by id: the special tokens, both forms of the characters in code point order, then
+        merged pieces in the order in which they were made.
+    """
+    tokenizer = _wordpiece()
+    texts = list(texts)
+    whole, rest = set(ASCII), {c for c in ASCII if c.isalnum()}
+    for text in texts:
+        normal = tokenizer.normalizer.normalize_str(text)
+        for word, _ in tokenizer.pre_tokenizer.pre_tokenize_str(normal):
+            whole.add(word[0])
+            rest.update(word[1:])
+    # A continuing character may also begin a word elsewhere, so it gets its plain form too.
+    alphabet = sorted(whole | rest) + [PREFIX + c for c in sorted(rest)]
+    fixed = [*SPECIAL_TOKENS, *alphabet]
+    trainer = WordPieceTrainer(
+        vocab_size=max(size, len(fixed)),
+        min_frequency=min_frequency,
+        special_tokens=fixed,  # numbered first and in this order; only the strings are kept below
+        continuing_subword_prefix=PREFIX,
+        show_progress=False,
+    )
+    tokenizer.train_from_iterator(texts, trainer)
+    ids = tokenizer.get_vocab(with_added_tokens=True)
+    return sorted(ids, key=ids.__getitem__)
+
+
+def coarse_words(texts: Texts) -> Counter[str]:
+    """Counts of lower-cased words: jieba's for `zh`, spaCy's English tokenizer's for `en`."""
+    jieba.setLogLevel(logging.WARNING)
+    chinese = jieba.Tokenizer()  # a private one: a user dictionary loaded elsewhere changes nothing here
+    english = spacy.blank("en").tokenizer
+    counts: Counter[str] = Counter()
+    for lang, text in texts:
+        words = chinese.lcut(text) if lang == "zh" else [token.text for token in english(text)]
+        counts.update(word.lower() for word in words if word.strip())
+    return counts
+
+
+def coarse_vocabulary(texts: Texts, size: int = 5000, min_count: int = 1) -> list[str]:
+    """Coarse entries by id: the special tokens, then words by falling count, ties by code point.
+
+    Args:
+        texts: (language, text) pairs.
+        size: the largest number of entries, special tokens included.
+        min_count: words that occur less often are left out.
+    """
+    counts = coarse_words(texts)
+    words = [word for word, count in counts.items() if count >= min_count and word not in SPECIAL_TOKENS]
+    words.sort(key=lambda word: (-counts[word], word))
+    return [*SPECIAL_TOKENS, *words][:size]
+
+
+def write_vocabulary(entries: Sequence[str], path: Path) -> None:
+    """One entry a line, UTF-8, LF; renamed into place once it is whole."""
+    temporary = path.with_name(path.name + ".tmp")
+    temporary.write_bytes("".join(entry + "\n" for entry in entries).encode("utf-8"))
+    temporary.replace(path)
+
+
+def build(samples: Path, out: Path) -> dict[str, int]:
+    """Write both vocabularies into `out`; return their sizes by file name."""
+    texts = sample_texts(samples)
+    vocabularies = {
+        "vocab.txt": fine_vocabulary(text for _, text in texts),
+        "coarse_vocab.txt": coarse_vocabulary(texts),
+    }
+    out.mkdir(parents=True, exist_ok=True)
+    for name, entries in vocabularies.items():
+        write_vocabulary(entries, out / name)
+    return {name: len(entries) for name, entries in vocabularies.items()}
+
+
+def main(argv: Sequence[str] | None = None) -> None:
+    parser = argparse.ArgumentParser(description="Rebuild the vocabularies of the embedded samples.")
+    parser.add_argument("--samples", type=Path, default=SAMPLES, help="folder with zh/, en/ and graph.spo")
+    parser.add_argument("--out", type=Path, help="where to write; default: the samples' folder")
+    args = parser.parse_args(argv)
+    out = args.out or args.samples
+    for name, size in build(args.samples, out).items():
+        print(f"{out / name}: {size} entries")
+
+
+if __name__ == "__main__":
+    main()
