@@ -87,9 +87,13 @@ class SplitRecord(_Model):
     rows: _Count
     rejects: dict[str, _Count] = {}
     counters: dict[str, int] = {}
+    sets: dict[str, list[str]] = {}
+    """Small sets of strings met in the data, sorted: `labels`, `deprels`."""
 
     @classmethod
-    def of(cls, shards: Iterable[ShardRecord]) -> SplitRecord:
+    def of(
+        cls, shards: Iterable[ShardRecord], sets: Mapping[str, Iterable[str]] | None = None
+    ) -> SplitRecord:
         """The split that `shards` make up, with totals summed."""
         shards = list(shards)
         rejects: Counter[str] = Counter()
@@ -98,7 +102,13 @@ class SplitRecord(_Model):
             rejects.update(shard.rejects)
             counters.update(shard.counters)
         rows = sum(shard.rows for shard in shards)
-        return cls(shards=shards, rows=rows, rejects=dict(rejects), counters=dict(counters))
+        return cls(
+            shards=shards,
+            rows=rows,
+            rejects=dict(rejects),
+            counters=dict(counters),
+            sets={kind: sorted(values) for kind, values in (sets or {}).items()},
+        )
 
 
 class Manifest(_Model):
@@ -109,8 +119,6 @@ class Manifest(_Model):
     task: Task
     config_fingerprint: str
     splits: dict[str, SplitRecord]
-    sets: dict[str, list[str]] = {}
-    """Small sets of strings met in the data, sorted: `labels`, `deprels`."""
     identities: dict[str, JsonValue] = {}
     """Name, version and content hash of parser, segmenter, tokenizer, graph, ..."""
     versions: dict[str, str] = {}

@@ -30,6 +30,7 @@ import pyarrow as pa
 from corpora.shards import ShardInfo, ShardWriter
 
 from corpora import files
+from corpora.manifest import MANIFEST, Manifest, ShardRecord, SplitRecord, read_manifest
 from corpora.plan import Block, Part
 from corpora.records import Reject
 
@@ -53,6 +54,10 @@ class Stage(ABC):
     @abstractmethod
     def fingerprint(self) -> str:
         """Hash of all that shapes the output beside the blocks themselves."""
+
+    @abstractmethod
+    def identities(self) -> dict[str, Any]:
+        """Name, version and content hash of every tool and resource that shapes the output."""
 
     @abstractmethod
     def setup(self) -> None:
@@ -214,16 +219,25 @@ class Run:
         return [self.done[b.shard_name] for b in self.blocks]
 
     def clean(self) -> None:
-        """Drop the work folder; the manifest stands now."""
+        """Drop the blocks' records; the manifest stands now. The plan stays: it dates the inputs."""
         work = files.join(self.out, WORK)
         for name in files.list_names(work):
-            files.remove(files.join(work, name))
-        files.remove(work)
+            if name not in ("plan.json", "lock"):
+                files.remove(files.join(work, name))
+
+    def is_finished(self) -> bool | None:
+        """True if the folder holds exactly this run, finished; False if another; None if none is."""
+        if not files.exists(files.join(self.out, MANIFEST)):
+            return None
+        manifest = read_manifest(self.out)
+        same = manifest.stage == self.stage.name and manifest.config_fingerprint == self.stage.fingerprint
+        plan = files.join(files.join(self.out, WORK), "plan.json")
+        return same and (not files.exists(plan) or bool(json.loads(files.read_bytes(plan)) == self.key))
 
 
 def discard(out: str) -> None:
     """Remove what an earlier run wrote to `out`: its own files, nothing else."""
-    manifest = files.join(out, "manifest.json")
+    manifest = files.join(out, MANIFEST)
     if files.exists(manifest):
         files.remove(manifest)  # first: from here on the folder no longer looks finished
     for folder, suffixes in (
@@ -235,6 +249,47 @@ def discard(out: str) -> None:
         for name in files.list_names(folder):
             if name.endswith(suffixes):
                 files.remove(files.join(folder, name))
+
+
+def manifest_of(run: Run, records: Sequence[BlockRecord], task: str) -> Manifest:
+    """The manifest that commits `records`."""
+    splits: dict[str, SplitRecord] = {}
+    for name in dict.fromkeys(r.split for r in records):
+        mine = [r for r in records if r.split == name]
+        sets: dict[str, set[str]] = {}
+        for record in mine:
+            for kind, values in record.sets.items():
+                sets.setdefault(kind, set()).update(values)
+        splits[name] = SplitRecord.of([ShardRecord.of(r.shard, r.counters, r.rejects) for r in mine], sets)
+    return Manifest(
+        stage=run.stage.name,  # type: ignore[arg-type]
+        task=task,  # type: ignore[arg-type]
+        config_fingerprint=run.stage.fingerprint,
+        splits=splits,
+        identities=run.stage.identities(),
+        versions=package_versions(),
+        inputs=[{k: v for k, v in item.items() if k != "modified"} for item in run.inputs],
+    )
+
+
+def package_versions() -> dict[str, str]:
+    """Versions of the packages that shape data."""
+    from importlib.metadata import PackageNotFoundError, version
+
+    found = {}
+    for package in (
+        "treegraft",
+        "pyarrow",
+        "numpy",
+        "tokenizers",
+        "jieba",
+        "spacy",
+        "marisa-trie",
+        "apache-beam",
+    ):
+        with contextlib.suppress(PackageNotFoundError):
+            found[package] = version(package)
+    return found
 
 
 # --- running ----------------------------------------------------------------------------------

@@ -15,7 +15,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
-from corpora.manifest import Manifest, SplitManifest, read_manifest, write_manifest
+from corpora.manifest import Manifest, read_manifest, write_manifest
 from rich.console import Console
 
 from corpora import files
@@ -48,6 +48,7 @@ class Plan:
     """A stage ready to run."""
 
     title: str
+    task: str
     run: engine.Run
     max_reject_fraction: float
 
@@ -90,7 +91,9 @@ def plan_encode(config: Config, config_path: str, options: Options, annotated: M
     inputs = [
         {"path": s.name, "sha256": s.sha256} for split in annotated.splits.values() for s in split.shards
     ]
-    return Plan("encode", engine.Run(stage, blocks, options.out, inputs), config.run.max_reject_fraction)
+    return Plan(
+        "encode", config.task, engine.Run(stage, blocks, options.out, inputs), config.run.max_reject_fraction
+    )
 
 
 def label_names(config: Config, annotated: Manifest) -> list[str]:
@@ -149,17 +152,15 @@ def _first_parts(blocks: Sequence[Block]) -> Iterator[Part]:
 def run_plan(plan: Plan, options: Options) -> Manifest:
     """Run a stage to its manifest, or find that it is there already."""
     run, console = plan.run, options.console
-    finished = files.join(run.out, "manifest.json")
-    if files.exists(finished):
-        manifest = read_manifest(run.out)
-        if manifest.key == run.key:
-            console.print(f"{plan.title}: already finished in {run.out}", highlight=False)
-            return manifest
-        if not options.overwrite:
-            raise engine.RunError(
-                f"{run.out} holds a finished dataset of another config, code or input. Choose another folder with "
-                "--out, or pass --overwrite to replace it."
-            )
+    finished = run.is_finished()
+    if finished:
+        console.print(f"{plan.title}: already finished in {run.out}", highlight=False)
+        return read_manifest(run.out)
+    if finished is False and not options.overwrite:
+        raise engine.RunError(
+            f"{run.out} holds a finished dataset of another config, code or input. Choose another folder with "
+            "--out, or pass --overwrite to replace it."
+        )
     with _only_writer(run.out):
         if options.overwrite and not _same_plan(run):
             engine.discard(run.out)
@@ -167,7 +168,7 @@ def run_plan(plan: Plan, options: Options) -> Manifest:
         if run.done:
             console.print(f"{plan.title}: {len(run.done):,} of {len(run.blocks):,} blocks were done before")
         records = _execute(plan, options)
-        manifest = _manifest(run, records)
+        manifest = engine.manifest_of(run, records, plan.task)
         _refuse_rejects(plan, manifest)
         write_manifest(run.out, manifest)
         run.clean()
@@ -194,28 +195,6 @@ def _execute(plan: Plan, options: Options) -> list[engine.BlockRecord]:
 def _same_plan(run: engine.Run) -> bool:
     path = files.join(files.join(run.out, engine.WORK), "plan.json")
     return files.exists(path) and bool(json.loads(files.read_bytes(path)) == run.key)
-
-
-def _manifest(run: engine.Run, records: Sequence[engine.BlockRecord]) -> Manifest:
-    splits: dict[str, SplitManifest] = {}
-    for name in dict.fromkeys(r.split for r in records):
-        mine = [r for r in records if r.split == name]
-        counters: Counter[str] = Counter()
-        rejects: Counter[str] = Counter()
-        sets: dict[str, set[str]] = {}
-        for record in mine:
-            counters.update(record.counters)
-            rejects.update(record.rejects)
-            for kind, values in record.sets.items():
-                sets.setdefault(kind, set()).update(values)
-        splits[name] = SplitManifest(
-            shards=[r.shard for r in mine],
-            rows=sum(r.shard.rows for r in mine),
-            rejects=dict(rejects),
-            counters=dict(counters),
-            sets={kind: sorted(values) for kind, values in sets.items()},
-        )
-    return Manifest(stage=run.stage.name, key=run.key, splits=splits, **run.stage.describe())
 
 
 def _refuse_rejects(plan: Plan, manifest: Manifest) -> None:
