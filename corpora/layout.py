@@ -2,10 +2,23 @@
 
 from __future__ import annotations
 
+import codecs
 import re
 from typing import Any, Literal
 
-from pydantic import BaseModel, ConfigDict, field_validator
+from pydantic import BaseModel, ConfigDict, field_validator, model_validator
+
+_FIELDS = ("jsonl", "tsv", "csv")
+_ONLY_FOR = {
+    "document": ("text",),
+    "text": _FIELDS,
+    "text_pair": _FIELDS,
+    "score": _FIELDS,
+    "id": _FIELDS,
+    "language": _FIELDS,
+    "separator": _FIELDS,
+    "header": ("tsv", "csv"),
+}
 
 
 class InputConfig(BaseModel):
@@ -39,6 +52,40 @@ class InputConfig(BaseModel):
     orphan_inside: Literal["keep", "begin"] = "keep"
     """`tag`: an I- label without its B-: kept, or turned into B-; counted either way."""
     encoding: str = "utf-8"
+    """Any encoding that holds ASCII as itself (`gb18030`, `big5`, `shift_jis`, `latin-1`)."""
+
+    @field_validator("separator")
+    @classmethod
+    def _some_separator(cls, value: str) -> str:
+        if not value or "\n" in value:
+            raise ValueError(
+                "must be at least one character and no line end; "
+                "JSONL lists hold tokens that need no separator"
+            )
+        return value
+
+    @field_validator("encoding")
+    @classmethod
+    def _ascii_compatible(cls, value: str) -> str:
+        try:
+            name = codecs.lookup(value).name
+        except LookupError:
+            raise ValueError(f"unknown encoding {value!r}; examples: utf-8, gb18030, big5") from None
+        if name == "utf-8-sig":  # a byte order mark is dropped anyway
+            return "utf-8"
+        # Files are cut at LF and TAB bytes before anything is decoded, so these bytes must mean
+        # themselves wherever they stand, and a line must decode without what came before.
+        plain = bytes([*range(0x5C), *range(0x5D, 0x7E)])
+        try:
+            fits = plain.decode(name) == plain.decode("ascii")
+        except (LookupError, UnicodeError, ValueError):
+            fits = False
+        if not fits or name.startswith(("iso2022", "hz", "unicode", "raw", "puny")):
+            raise ValueError(
+                f"files in {value!r} cannot be read line by line; "
+                f"convert them first: iconv -f {value} -t UTF-8"
+            )
+        return name
 
     @field_validator("files", mode="before")
     @classmethod
@@ -60,3 +107,12 @@ class InputConfig(BaseModel):
         if not value:
             raise ValueError("name at least one split, such as `train: corpus/*.txt`")
         return value
+
+    @model_validator(mode="after")
+    def _used(self) -> InputConfig:
+        """Settings that the format could not heed are errors, not ornaments."""
+        for key, formats in _ONLY_FOR.items():
+            changed = getattr(self, key) != type(self).model_fields[key].default
+            if changed and self.format not in formats:
+                raise ValueError(f"{key!r} is for format {' or '.join(formats)}, not {self.format!r}")
+        return self

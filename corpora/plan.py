@@ -16,6 +16,7 @@ from dataclasses import dataclass
 
 from corpora import files
 from corpora.layout import InputConfig
+from corpora.readers.columns import find_columns
 
 COMPRESSED_WEIGHT = 4
 """Text compresses about four times: a packed compressed file counts for that much of a block."""
@@ -58,13 +59,17 @@ def plan_blocks(layout: InputConfig, config_dir: str, block_bytes: int) -> list[
 
     Raises:
         FileNotFoundError, IsADirectoryError, ValueError: from `files.expand`, or a file that two
-            patterns of one split name, or a column that a file's header lacks.
+            patterns of one split name.
+        ColumnError: a TSV or CSV file lacks a column; every header is read here, before any work.
     """
     if block_bytes < 1:
         raise ValueError(f"block_bytes must be at least 1, found {block_bytes}")
     blocks = []
     for split, patterns in layout.files.items():
         listed = _list(split, patterns, config_dir)
+        if layout.format in ("tsv", "csv"):
+            for path, info in listed:
+                find_columns(path, info.path, layout)
         groups = list(_pack(listed, layout, block_bytes))
         for index, (parts, size) in enumerate(groups):
             blocks.append(Block(split, index, len(groups), parts, size))

@@ -1,0 +1,94 @@
+"""Columns of TSV and CSV files: found by name in the header line, or named by the config."""
+
+from __future__ import annotations
+
+import csv
+import difflib
+from dataclasses import dataclass
+
+from corpora import files
+from corpora.layout import InputConfig
+from corpora.readers.fields import Values, field_names
+from corpora.readers.lines import BOM, check_start, is_blank
+
+MAX_HEADER_BYTES = 1 << 20
+
+
+class ColumnError(ValueError):
+    """A file lacks a column that the config names, or has it twice."""
+
+
+@dataclass(frozen=True)
+class Columns:
+    """`index` has the column of each role (None = not used); `count` columns there are.
+
+    `header` is the byte offset of the header line, None where the config names the columns;
+    it starts at 3 behind a byte order mark. A file without any line has no columns at all.
+    """
+
+    index: Values
+    count: int
+    header: int | None
+
+
+def find_columns(path: str, name: str, layout: InputConfig) -> Columns | None:
+    """Columns of the file at `path`; None for a file of nothing but blank lines.
+
+    Raises:
+        ColumnError: names the file, the column, near matches and the columns there are.
+    """
+    if layout.header is not None:
+        return Columns(_locate(layout.header, layout, "input.header"), len(layout.header), None)
+    found = _header_line(path, name, layout.encoding)
+    if found is None:
+        return None
+    byte, line = found
+    try:
+        text = line.decode(layout.encoding)
+    except UnicodeDecodeError as error:
+        raise ColumnError(f"{name}: the header line is not valid {layout.encoding}: {error}") from None
+    if layout.format == "csv":
+        try:
+            names = next(csv.reader([text], strict=True))
+        except csv.Error as error:
+            raise ColumnError(f"{name}: the header line is not CSV: {error}") from None
+    else:
+        names = text.split("\t")
+    return Columns(_locate(names, layout, f"{name}: the header"), len(names), byte)
+
+
+def _header_line(path: str, name: str, encoding: str) -> tuple[int, bytes] | None:
+    byte = 0
+    with files.open_decompressed(path) as file:
+        while line := file.readline(MAX_HEADER_BYTES):
+            start = byte
+            if byte == 0:
+                check_start(name, line[:16], encoding)
+                if encoding == "utf-8" and line.startswith(BOM):
+                    line, start = line[len(BOM) :], len(BOM)
+                    byte = start
+            byte += len(line)
+            if not line.endswith(b"\n") and len(line) >= MAX_HEADER_BYTES - len(BOM):
+                raise ColumnError(f"{name}: the header line is longer than {MAX_HEADER_BYTES:,} bytes")
+            if not is_blank(line.rstrip(b"\n")):
+                return start, line[:-2] if line.endswith(b"\r\n") else line.removesuffix(b"\n")
+    return None
+
+
+def _locate(names: list[str], layout: InputConfig, where: str) -> Values:
+    indices: list[int | None] = []
+    for role, name in zip(Values._fields, field_names(layout), strict=True):
+        if name is None:
+            indices.append(None)
+            continue
+        if names.count(name) != 1:
+            shown = ", ".join(repr(n) for n in names[:30]) + (", ..." if len(names) > 30 else "")
+            if name in names:
+                raise ColumnError(
+                    f"{where} has the column {name!r} (input.{role}) {names.count(name)} times; columns: {shown}"
+                )
+            near = difflib.get_close_matches(name, names, n=3, cutoff=0.5)
+            hint = f"; did you mean {' or '.join(repr(n) for n in near)}?" if near else ""
+            raise ColumnError(f"{where} has no column {name!r} (input.{role}); columns: {shown}{hint}")
+        indices.append(names.index(name))
+    return Values(*indices)

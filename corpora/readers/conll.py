@@ -1,0 +1,70 @@
+"""Columns of tokens: a token and its label a line, blank lines between sentences.
+
+The token is the first column, the label the last one; what lies between is not read. Columns
+stand between TABs if the line has any, else between runs of spaces. `-DOCSTART-` lines of
+CoNLL-2003 are no tokens and are skipped.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, BinaryIO
+
+import pyarrow as pa
+
+from corpora.readers.fields import joiner_of
+from corpora.readers.lines import LineNumbers, Paragraph, TooLong, read_paragraphs
+from corpora.readers.sink import FieldError, Sink
+
+if TYPE_CHECKING:
+    from corpora.layout import InputConfig
+    from corpora.plan import Part
+
+
+def read_conll(
+    file: BinaryIO,
+    part: Part,
+    layout: InputConfig,
+    task: str,
+    language: str,
+    sink: Sink,
+    numbers: LineNumbers,
+) -> Iterator[pa.Table]:
+    """Tables of the part's sentences as they fill; without labels unless the task is `tag`."""
+    joiner = joiner_of(layout, language)
+    for found in read_paragraphs(file, part, layout.encoding, numbers=numbers):
+        if isinstance(found, TooLong):
+            sink.too_long(found)
+            continue
+        raw = b"\n".join(found.lines)
+        try:
+            tokens, labels = _columns(sink.decode(raw, found.start), found, labelled=task == "tag")
+        except FieldError as error:
+            sink.reject(found.start, found.first, error.reason, error.detail, raw)
+            continue
+        if not tokens:  # nothing but -DOCSTART-
+            continue
+        if task == "tag":
+            sink.tagged(found.start, tokens, labels, joiner)
+        else:
+            sink.row(found.start, joiner.join(tokens))
+        if sink.ready:
+            yield from sink.take()
+
+
+def _columns(text: str, found: Paragraph, *, labelled: bool) -> tuple[list[str], list[str]]:
+    tokens, labels = [], []
+    for i, line in enumerate(text.split("\n"), 1):
+        line = line.removesuffix("\r")
+        cells = line.split("\t") if "\t" in line else [c for c in line.split(" ") if c]
+        if cells[0] == "-DOCSTART-":
+            continue
+        if not cells[0]:
+            raise FieldError("empty_token", f"line {i} of the sentence has no token: {line[:100]!r}")
+        if labelled and (len(cells) < 2 or not cells[-1].strip()):
+            raise FieldError("missing_label", f"line {i} of the sentence has no label: {line[:100]!r}")
+        tokens.append(cells[0])
+        labels.append(cells[-1])
+    if tokens and all(t.isspace() for t in tokens):
+        raise FieldError("empty_text", "the sentence has no token but white space")
+    return tokens, labels

@@ -1,0 +1,230 @@
+"""Where readers put what they find: rows gathered into Arrow tables, rejects passed on.
+
+Rows are kept as one Python list a column and become a table of `RAW_SCHEMA` when their text
+reaches `batch_bytes`; source tokens of labelled sequences stay flat, and their offsets and
+labels are computed for a whole table at once.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Sequence
+
+import numpy as np
+import pyarrow as pa
+
+from corpora.readers.lines import HEAD, MAX_RECORD_BYTES, LineNumbers, TooLong
+from corpora.records import EXCERPT_CHARS, RAW_SCHEMA, Reject
+
+_BEGIN_OR_INSIDE = re.compile(r"(?P<prefix>[BI])(?:[-_](?P<type>.*))?", re.DOTALL)
+
+
+class FieldError(ValueError):
+    """A record that cannot be used: `reason` as manifests count it, `detail` for people."""
+
+    def __init__(self, reason: str, detail: str) -> None:
+        super().__init__(detail)
+        self.reason, self.detail = reason, detail
+
+
+class Sink:
+    """Gathers rows and rejects of the parts of one block, in order."""
+
+    def __init__(
+        self,
+        *,
+        batch_bytes: int,
+        encoding: str,
+        orphan_inside: str,
+        on_reject: Callable[[Reject], None],
+        on_count: Callable[[str, int], None] | None,
+    ) -> None:
+        self.encoding = encoding
+        self._batch_bytes = batch_bytes
+        self._orphan_inside = orphan_inside
+        self._on_reject = on_reject
+        self._on_count = on_count
+        self.ready: list[pa.Table] = []
+        self._clear()
+        self._name = ""
+        self._numbers: LineNumbers | None = None
+
+    def begin(self, name: str, numbers: LineNumbers) -> None:
+        """Everything that follows comes from the file of this name."""
+        self._name, self._numbers = name, numbers
+
+    # --- rejects --------------------------------------------------------------------------
+
+    def reject(self, byte: int, first: int, reason: str, detail: str, raw: bytes | str) -> None:
+        """A record at `byte`, which `first` lines of its range come before, cannot be used."""
+        if isinstance(raw, bytes):
+            raw = raw[: 4 * EXCERPT_CHARS].decode(self.encoding, "replace")
+        line = self._numbers.number(first) if self._numbers else None
+        # A lone surrogate, from an escape in JSON, cannot be written as UTF-8.
+        excerpt = raw[:EXCERPT_CHARS].encode("utf-8", "replace").decode()
+        detail = detail.encode("utf-8", "backslashreplace").decode()
+        self._on_reject(Reject(self._name, byte, line, reason, detail, excerpt))
+
+    def too_long(self, found: TooLong) -> None:
+        detail = f"the record is longer than {MAX_RECORD_BYTES:,} bytes"
+        self.reject(found.start, found.first, "record_too_long", detail, found.head[:HEAD])
+
+    def decode(self, raw: bytes, byte: int) -> str:
+        """The text of a record's bytes; FieldError `bad_encoding` names the byte that is wrong."""
+        try:
+            return raw.decode(self.encoding)
+        except UnicodeDecodeError as error:
+            raise bad_encoding(error, raw, byte, self.encoding) from None
+
+    # --- rows -----------------------------------------------------------------------------
+
+    def row(
+        self,
+        byte: int,
+        text: str,
+        *,
+        whole_file: bool = False,
+        doc_id: str | None = None,
+        text_pair: str | None = None,
+        language: str | None = None,
+        label: str | None = None,
+        label_score: float | None = None,
+    ) -> None:
+        """One record; `doc_id` by default its source, or the file's name for a `whole_file`."""
+        self._row(byte, text, whole_file, doc_id, text_pair, language, label, label_score)
+        self._counts.append(None)
+
+    def tagged(
+        self,
+        byte: int,
+        tokens: Sequence[str],
+        labels: Sequence[str],
+        joiner: str,
+        *,
+        doc_id: str | None = None,
+        language: str | None = None,
+    ) -> None:
+        """One labelled sequence; its text is the tokens with `joiner` between them."""
+        self._row(byte, joiner.join(tokens), False, doc_id, None, language, None, None)
+        self._counts.append(len(tokens))
+        self._joiners.append(len(joiner))
+        self._lengths.extend(map(len, tokens))
+        self._labels.extend(labels)
+
+    def _row(
+        self,
+        byte: int,
+        text: str,
+        whole_file: bool,
+        doc_id: str | None,
+        text_pair: str | None,
+        language: str | None,
+        label: str | None,
+        label_score: float | None,
+    ) -> None:
+        size = len(text) if text.isascii() else len(text.encode())
+        if text_pair is not None:
+            size += len(text_pair.encode())
+        if self._texts and self._bytes + size > self._batch_bytes:
+            self.flush()
+        self._bytes += size
+        source = f"{self._name}@{byte}"
+        self._ids.append(doc_id if doc_id is not None else self._name if whole_file else source)
+        self._sources.append(source)
+        self._texts.append(text)
+        self._pairs.append(text_pair)
+        self._languages.append(language)
+        self._row_labels.append(label)
+        self._scores.append(label_score)
+
+    def flush(self) -> None:
+        """Make a table of the rows gathered so far, if any."""
+        if self._texts:
+            self.ready.append(self._table())
+            self._clear()
+
+    def take(self) -> list[pa.Table]:
+        """The tables that are full, which the caller now owns."""
+        ready, self.ready = self.ready, []
+        return ready
+
+    def _clear(self) -> None:
+        self._bytes = 0
+        self._ids: list[str] = []
+        self._texts: list[str] = []
+        self._pairs: list[str | None] = []
+        self._languages: list[str | None] = []
+        self._sources: list[str] = []
+        self._row_labels: list[str | None] = []
+        self._scores: list[float | None] = []
+        self._counts: list[int | None] = []  # source tokens of each row; None = not a labelled sequence
+        self._joiners: list[int] = []  # length of the joiner of each labelled row
+        self._lengths: list[int] = []  # characters of each source token, all rows
+        self._labels: list[str] = []
+
+    def _table(self) -> pa.Table:
+        arrays = {
+            "doc_id": self._ids,
+            "text": self._texts,
+            "text_pair": self._pairs,
+            "language": self._languages,
+            "source": self._sources,
+            "label": self._row_labels,
+            "label_score": self._scores,
+        }
+        columns = [pa.array(values, RAW_SCHEMA.field(name).type) for name, values in arrays.items()]
+        return pa.Table.from_arrays([*columns, *self._tags()], schema=RAW_SCHEMA)
+
+    def _tags(self) -> list[pa.Array]:
+        fields = [RAW_SCHEMA.field(name) for name in ("tag_starts", "tag_stops", "tag_labels")]
+        if not self._joiners:
+            return [pa.nulls(len(self._texts), field.type) for field in fields]
+        counts = np.array([c or 0 for c in self._counts], np.int32)
+        offsets = np.concatenate(([0], np.cumsum(counts))).astype(np.int32)
+        missing = np.array([c is None for c in self._counts])
+        lengths = np.array(self._lengths, np.int64)
+        joiners = np.zeros(len(counts), np.int64)
+        joiners[~missing] = self._joiners
+        ends = np.cumsum(lengths + np.repeat(joiners, counts))
+        starts = ends - lengths - np.repeat(joiners, counts)
+        rows = np.repeat(np.arange(len(counts)), counts)
+        # A row without tokens has no start to look up and none to subtract.
+        starts -= starts[np.minimum(offsets[:-1], len(starts) - 1)][rows]
+        labels = self._repair_orphans(pa.array(self._labels, pa.string()), offsets)
+        values = [pa.array(starts, pa.int32()), pa.array(starts + lengths, pa.int32()), labels]
+        mask = pa.array(missing)
+        return [
+            pa.ListArray.from_arrays(pa.array(offsets, pa.int32()), v, type=field.type, mask=mask)
+            for v, field in zip(values, fields, strict=True)
+        ]
+
+    def _repair_orphans(self, labels: pa.Array, offsets: np.ndarray) -> pa.Array:
+        """Count I- labels that no B- or I- of their type comes before, and turn them into B- if asked."""
+        coded = labels.dictionary_encode()
+        names: list[str] = coded.dictionary.to_pylist()
+        codes = coded.indices.to_numpy()
+        matches = [_BEGIN_OR_INSIDE.fullmatch(name) for name in names]
+        types = {t: i for i, t in enumerate(dict.fromkeys(m["type"] for m in matches if m))}
+        kind = np.array([types[m["type"]] if m else -1 for m in matches], np.int32)[codes]
+        inside = np.array([m is not None and m["prefix"] == "I" for m in matches])[codes]
+        before = np.concatenate(([-1], kind[:-1]))
+        before[offsets[:-1][np.diff(offsets) > 0]] = -1
+        orphans = inside & (before != kind)
+        count = int(orphans.sum())
+        if not count:
+            return labels
+        if self._on_count:
+            self._on_count("orphan_inside", count)
+        if self._orphan_inside == "keep":
+            return labels
+        begun = pa.array(names + ["B" + name[1:] for name in names], pa.string())
+        return begun.take(pa.array(np.where(orphans, codes + len(names), codes)))
+
+
+def bad_encoding(error: UnicodeDecodeError, raw: bytes, byte: int, encoding: str) -> FieldError:
+    """What is wrong with the bytes of a record that starts at `byte`."""
+    at = error.start
+    return FieldError(
+        "bad_encoding",
+        f"byte 0x{raw[at]:02x} at offset {byte + at} of the file ({at} of the record) is not valid {encoding}",
+    )

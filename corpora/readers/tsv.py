@@ -1,0 +1,51 @@
+"""TSV: one record a line, fields between TABs, quotes plain text.
+
+The header line belongs to every byte range of its file: a range that does not start with it
+reads it from the file's start.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, BinaryIO
+
+import pyarrow as pa
+
+from corpora.readers.columns import Columns, find_columns
+from corpora.readers.fields import Mapper, Values
+from corpora.readers.lines import LineNumbers, TooLong, part_lines
+from corpora.readers.sink import FieldError, Sink
+
+if TYPE_CHECKING:
+    from corpora.layout import InputConfig
+    from corpora.plan import Part
+
+
+def read_tsv(
+    file: BinaryIO, part: Part, layout: InputConfig, mapper: Mapper, sink: Sink, numbers: LineNumbers
+) -> Iterator[pa.Table]:
+    """Tables of the part's records as they fill; the last rows stay in the sink."""
+    columns = find_columns(part.path, part.name, layout)
+    if columns is None:
+        return
+    for found in part_lines(file, part, layout.encoding, numbers=numbers):
+        if isinstance(found, TooLong):
+            sink.too_long(found)
+            continue
+        for i, (byte, line) in enumerate(zip(found.starts, found.stripped(), strict=True)):
+            # A line of TABs is a record of empty fields; one of spaces is a stray blank line.
+            if byte == columns.header or not line.strip(b" "):
+                continue
+            try:
+                mapper.add(byte, pick(sink.decode(line, byte).split("\t"), columns))
+            except FieldError as error:
+                sink.reject(byte, found.first + i, error.reason, error.detail, line)
+        yield from sink.take()
+
+
+def pick(fields: list[str], columns: Columns) -> Values:
+    """The fields of each role; an empty cell of any but the text is a missing value."""
+    if len(fields) != columns.count:
+        raise FieldError("unequal_fields", f"{len(fields)} fields in a file of {columns.count} columns")
+    text, text_pair, *rest = [None if i is None else fields[i] for i in columns.index]
+    return Values(text, text_pair, *[value or None for value in rest])
