@@ -13,7 +13,7 @@ Only annotated documents have such columns; Arrow and DuckDB read deltas, Polars
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from types import TracebackType
@@ -241,8 +241,10 @@ class _GrowingDictionary:
         )
 
 
-def open_shard(path: str) -> pa.RecordBatchFileReader:
+def open_shard(path: str, fields: Sequence[int] | None = None) -> pa.RecordBatchFileReader:
     """Reader of a shard; a local file is memory-mapped, so batches cost no memory of their own.
+
+    `fields` are indices of the columns to read, for filesystems where the others cost something.
 
     Raises:
         FileNotFoundError: there is no such file.
@@ -250,7 +252,8 @@ def open_shard(path: str) -> pa.RecordBatchFileReader:
     """
     try:
         source = pa.PythonFile(files.open_read(path), mode="r") if files.is_uri(path) else pa.memory_map(path)
-        return pa.ipc.open_file(source)
+        options = pa.ipc.IpcReadOptions(included_fields=None if fields is None else list(fields))
+        return pa.ipc.open_file(source, options=options)
     except FileNotFoundError:
         raise
     except (pa.ArrowException, OSError, ValueError) as error:  # an empty file cannot even be mapped

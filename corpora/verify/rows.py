@@ -1,0 +1,122 @@
+"""Rules of shard rows (stage 2): the base columns and the labels.
+
+T tokens of a row; a row is [CLS] A [SEP], or [CLS] A [SEP] B [SEP] where `text_pair` is not null.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+import numpy as np
+
+from corpora.schema import IGNORED_LABEL, Column, row_columns
+from corpora.verify.coarse import check_coarse
+from corpora.verify.facts import RowFacts
+from corpora.verify.syntax import check_syntax
+from corpora.verify.tokens import check_ids, check_special, check_types, segments
+from corpora.verify.tree import check_tree
+from corpora.verify.view import Bools, Ints, View, check_lengths, check_nulls
+
+
+class RowRules:
+    """Checks rows of one task with the column groups that the shard has."""
+
+    slice_rows = 512
+    """Rows checked at once: few enough that their columns stay in the processor's cache."""
+
+    def __init__(self, task: str, groups: Iterable[str], facts: RowFacts) -> None:
+        self._task, self._wanted, self._facts = task, set(groups), facts
+        self.columns = row_columns(task, self._wanted)
+        by_shape: dict[str, list[Column]] = {}
+        for column in self.columns:
+            if column.shape:
+                by_shape.setdefault(column.shape, []).append(column)
+        self._groups = list(by_shape.values())
+
+    def check(self, view: View) -> dict[str, int]:
+        """Check the rows of `view`; returns what was counted."""
+        counted = {"tokens": int(view.shape("input_ids").offsets[-1])}
+        if "syntax" in self._wanted:
+            counted["words"] = int(view.shape("word_heads").offsets[-1])
+        view = check_lengths(check_nulls(view, self.columns), self._groups)
+        facts = self._facts
+        view = check_ids(view, "input_ids", "token_ids", facts.vocab_size)
+        check_special(view, "input_ids", "special_tokens", facts.special_ids)
+        view = view.good()  # what follows counts on control tokens being where they belong
+        segment = segments(view, "input_ids", facts.special_ids)
+        check_types(view, "token_types", "input_ids", "token_type_ids", segment)
+        tokens, ids = view.shape("input_ids"), view.flat("input_ids")
+        view.fail_rows(
+            "max_length",
+            tokens.lengths > facts.max_length,
+            lambda r: f"{tokens.lengths[r]} tokens, max_length is {facts.max_length}",
+        )
+        special = (ids == facts.special_ids.cls) | (ids == facts.special_ids.sep)
+        self._check_offsets(view, special, segment)
+        self._check_labels(view, special)
+        if "syntax" in self._wanted:
+            check_syntax(view.fresh(), special, segment, len(facts.deprels))
+        if "coarse" in self._wanted:
+            check_coarse(view.fresh(), facts)
+        if "tree" in self._wanted:
+            check_tree(view.fresh(), facts)
+        return counted
+
+    def _check_offsets(self, view: View, special: Bools, segment: Ints) -> None:
+        tokens = view.shape("input_ids")
+        starts, stops = view.flat("char_starts"), view.flat("char_stops")
+        limits = np.stack([view.text_lengths("text"), view.text_lengths("text_pair")])
+        limit = limits[segment, tokens.row]
+        wrong = np.where(
+            special, (starts != 0) | (stops != 0), (starts < 0) | (stops <= starts) | (stops > limit)
+        )
+        view.fail(
+            "offsets",
+            tokens,
+            wrong,
+            lambda i: (
+                f"{'special ' if special[i] else ''}token {tokens.position[i]} is "
+                f"[{starts[i]}, {stops[i]}) in a segment of {limit[i]} characters"
+            ),
+        )
+        # Special tokens part rows and segments, so two neighbours of text share both.
+        falls = np.zeros(len(starts), bool)
+        falls[1:] = (starts[1:] < starts[:-1]) & ~special[1:] & ~special[:-1]
+        view.fail(
+            "offsets",
+            tokens,
+            falls,
+            lambda i: f"token {tokens.position[i]} starts at {starts[i]}, before the token in front of it",
+        )
+
+    def _check_labels(self, view: View, special: Bools) -> None:
+        count = len(self._facts.labels)
+        if self._task == "tag":
+            tokens, labels = view.shape("token_labels"), view.flat("token_labels")
+            ignored = labels == IGNORED_LABEL
+            view.fail(
+                "token_labels",
+                tokens,
+                np.where(special, ~ignored, ~ignored & ((labels < 0) | (labels >= count))),
+                lambda i: (
+                    f"token {tokens.position[i]}{' (special)' if special[i] else ''} has label {labels[i]} "
+                    f"of {count}"
+                ),
+            )
+            return
+        null = view.null("label")
+        label = view.column("label").fill_null(0).to_numpy(zero_copy_only=False)
+        if self._task == "pretrain":
+            single = view.null("text_pair")
+            view.fail_rows(
+                "label", null != single, lambda r: "label is not null exactly where text_pair is not null"
+            )
+            count = 2
+        view.fail_rows(
+            "label",
+            ~null & ((label < 0) | (label >= count)),
+            lambda r: f"label is {label[r]}, expected 0 to {count - 1}",
+        )
+        if self._task == "classify":
+            score = view.column("label_score").fill_null(0).to_numpy(zero_copy_only=False)
+            view.fail_rows("label", ~np.isfinite(score), lambda r: f"label_score is {score[r]}")
