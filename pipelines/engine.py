@@ -1,38 +1,28 @@
-"""Runs a stage over its blocks on a Beam runner, so that any death is harmless.
+"""A stage, its blocks and what they leave on disk, so that any death is harmless.
 
-A Beam element is the descriptor of a block, never data: the worker that gets it reads, computes
-and writes the whole block, then records it. Three files make a block, in this order, each under a
-temporary name first: its rejects (only if any), its shard, its record `_work/<shard>.json`. A
-rerun skips blocks whose record stands; the manifest, written last, is the commit mark.
-
-Locally the driver starts one process per worker and hands out groups of blocks; each group is a
-small pipeline on Beam's `FnApiRunner`, named explicitly because `DirectRunner` first tries to
-download another runner. Measured against that runner's own `multi_processing` mode on two cores
-(README, "Measured"): handing out groups balances uneven blocks, loads models once per process
-instead of once per pipeline, and shows progress, which a blocking `FnApiRunner.run` cannot. Its
-`multi_threading` mode lost data when measured and is refused.
+A worker that gets a block reads, computes and writes it whole, then records it. Three files make
+a block, each under a temporary name first: its rejects (only if any), its shard, and last its
+record `_work/<shard>.json`. A rerun skips blocks whose record stands; the manifest, written when
+all records are there, is the commit mark of the folder.
 """
 
 from __future__ import annotations
 
 import contextlib
 import json
-import os
-import threading
-import time
 from abc import ABC, abstractmethod
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import asdict, dataclass, field
-from typing import Any, ClassVar
+from typing import Any, BinaryIO
 
 import pyarrow as pa
-from corpora.shards import ShardInfo, ShardWriter
 
 from corpora import files
 from corpora.manifest import MANIFEST, Manifest, ShardRecord, SplitRecord, read_manifest
-from corpora.plan import Block, Part
+from corpora.plan import Block
 from corpora.records import Reject
+from corpora.shards import ShardInfo, ShardWriter
 
 WORK = "_work"
 REJECTS = "rejects"
@@ -126,7 +116,8 @@ class _RejectFile:
 
     def __init__(self, out: str, block: Block, stack: contextlib.ExitStack) -> None:
         folder = files.join(out, REJECTS)
-        self._folder, self._stack, self._sink = folder, stack, None
+        self._folder, self._stack = folder, stack
+        self._sink: BinaryIO | None = None
         self._path = files.join(folder, block.shard_name.removesuffix(".arrow") + ".jsonl")
 
     def write(self, reject: Reject) -> None:
@@ -144,7 +135,11 @@ def run_block(stage: Stage, block: Block, out: str, tick: Callable[[Counter[str]
         rejects = _RejectFile(out, block, stack)
         shard = stack.enter_context(ShardWriter(files.join(out, block.shard_name), stage.schema()))
         writer = BlockWriter(shard, rejects, tick)
-        stage.process(block, writer)
+        try:
+            stage.process(block, writer)
+        except (OSError, ValueError) as error:  # bad input or a bad disk, not a bug: one clear message
+            names = ", ".join(dict.fromkeys(part.name for part in block.parts[:3]))
+            raise RunError(f"block {block.shard_name} ({names}): {error}") from error
     record = BlockRecord(
         split=block.split,
         index=block.index,
@@ -195,14 +190,17 @@ class Run:
                 f"{self.out} holds an unfinished run of another config, code or input. Choose another folder, "
                 "or pass --overwrite to throw that work away."
             )
-        files.remove_temporaries(self.out)
-        files.remove_temporaries(work)
-        files.remove_temporaries(files.join(self.out, REJECTS))
+        self.remove_temporaries()
         with files.write_atomic(plan) as sink:
             sink.write(json.dumps(self.key, ensure_ascii=False, sort_keys=True).encode())
         for block in self.blocks:
             if files.exists(path := _record_path(self.out, block)):
                 self.done[block.shard_name] = BlockRecord.from_json(files.read_bytes(path))
+
+    def remove_temporaries(self) -> None:
+        """Remove half-written files; only while no worker of this run is alive."""
+        for folder in (self.out, files.join(self.out, WORK), files.join(self.out, REJECTS)):
+            files.remove_temporaries(folder)
 
     def pending(self) -> list[Block]:
         return [b for b in self.blocks if b.shard_name not in self.done]
@@ -290,201 +288,3 @@ def package_versions() -> dict[str, str]:
         with contextlib.suppress(PackageNotFoundError):
             found[package] = version(package)
     return found
-
-
-# --- running ----------------------------------------------------------------------------------
-
-
-def execute(
-    run: Run,
-    *,
-    runner: str = LOCAL,
-    workers: int = 1,
-    options: Sequence[str] = (),
-    watch: Callable[[Counter[str]], None] = lambda totals: None,
-) -> list[BlockRecord]:
-    """Run the pending blocks and return every block's record, in block order.
-
-    `watch` is called a few times a second with counters summed over all workers.
-    """
-    pending = run.pending()
-    if pending:
-        if runner == LOCAL:
-            _run_local(run, pending, workers, watch)
-        else:
-            _run_remote(run, pending, runner, options, watch)
-    return run.collect()
-
-
-def build_pipeline(
-    pipeline: Any, blocks: Sequence[Block], stage: Stage, out: str, progress: str | None
-) -> None:
-    """The pipeline itself, the same on every runner: descriptors in, recorded blocks out."""
-    import apache_beam as beam
-
-    from pipelines.worker import ProcessBlock
-
-    (
-        pipeline
-        | "Blocks" >> beam.Create([json.dumps(asdict(b)) for b in blocks])
-        | "Spread" >> beam.Reshuffle()
-        | stage.name.capitalize() >> beam.ParDo(ProcessBlock(stage, out, progress))
-    )
-
-
-def block_from_json(raw: str) -> Block:
-    body = json.loads(raw)
-    return Block(**{**body, "parts": tuple(Part(**p) for p in body["parts"])})
-
-
-def _run_local(run: Run, pending: list[Block], workers: int, watch: Callable[[Counter[str]], None]) -> None:
-    import multiprocessing
-    import tempfile
-    from concurrent.futures import FIRST_COMPLETED, ProcessPoolExecutor, wait
-    from concurrent.futures.process import BrokenProcessPool
-
-    from pipelines.worker import run_group, start_worker
-
-    workers = min(workers, len(pending))
-    # Longest first would balance best, but order must not matter to anyone, so keep it plain.
-    size = min(_MAX_GROUP, max(1, len(pending) // (workers * 4)))
-    groups = [pending[i : i + size] for i in range(0, len(pending), size)]
-    with tempfile.TemporaryDirectory(prefix="treegraft-") as progress, _single_threaded_libraries():
-        pool = ProcessPoolExecutor(
-            workers,
-            mp_context=multiprocessing.get_context("spawn"),
-            initializer=start_worker,
-            initargs=(os.getpid(),),
-        )
-        waiting = {pool.submit(run_group, run.stage, group, run.out, progress) for group in groups}
-        try:
-            while waiting:
-                finished, waiting = wait(waiting, timeout=_TICK_SECONDS, return_when=FIRST_COMPLETED)
-                for future in finished:
-                    future.result()
-                watch(read_progress(progress))
-        except BrokenProcessPool:
-            raise RunError(
-                "a worker process died (out of memory, or killed). Finished blocks are kept: run the same command "
-                "again to continue, with fewer --workers or a smaller run.block_bytes if memory was short."
-            ) from None
-        finally:
-            for future in waiting:
-                future.cancel()
-            for process in list((pool._processes or {}).values()):
-                if waiting:
-                    process.terminate()
-            pool.shutdown(wait=True, cancel_futures=True)
-
-
-def _run_remote(
-    run: Run, pending: list[Block], runner: str, options: Sequence[str], watch: Callable[[Counter[str]], None]
-) -> None:
-    import apache_beam as beam
-    from apache_beam.options.pipeline_options import PipelineOptions
-
-    if "dask" in runner.lower():
-        raise RunError(
-            "Beam's Dask runner drops outputs silently and is not supported; use Flink, Spark or Dataflow"
-        )
-    if any("multi_threading" in option for option in options):
-        raise RunError(
-            "direct_running_mode=multi_threading loses data in Beam; leave it out, or use --runner local"
-        )
-    short = runner.rsplit(".", 1)[-1]
-    chosen: Any = runner
-    if short == "FnApiRunner":
-        from apache_beam.runners.portability.fn_api_runner import FnApiRunner
-
-        chosen = FnApiRunner()
-    with _single_threaded_libraries():
-        try:
-            pipeline = beam.Pipeline(runner=chosen, options=PipelineOptions(list(options)))
-        except (ValueError, ImportError) as error:
-            raise RunError(f"--runner {runner}: {error}") from None
-        build_pipeline(pipeline, pending, run.stage, run.out, None)
-        result = pipeline.run()
-        while not result.is_in_state_terminal() if hasattr(result, "is_in_state_terminal") else False:
-            watch(read_metrics(result))
-            time.sleep(_TICK_SECONDS * 4)
-        result.wait_until_finish()
-    watch(read_metrics(result))
-
-
-def read_metrics(result: Any) -> Counter[str]:
-    """Counters that workers reported through Beam's metrics (remote runners)."""
-    from apache_beam.metrics.metric import MetricsFilter
-
-    totals: Counter[str] = Counter()
-    with contextlib.suppress(Exception):  # a runner without metrics still runs; the records count
-        for counter in result.metrics().query(MetricsFilter().with_namespace("treegraft"))["counters"]:
-            value = counter.committed if counter.committed is not None else counter.attempted
-            totals[counter.key.metric.name] += value or 0
-    return totals
-
-
-def read_progress(folder: str) -> Counter[str]:
-    """Sum of the small counter files that local workers keep."""
-    totals: Counter[str] = Counter()
-    for name in files.list_names(folder):
-        if name.endswith(".json"):
-            with contextlib.suppress(FileNotFoundError, json.JSONDecodeError):
-                totals.update(json.loads(files.read_bytes(files.join(folder, name))))
-    return totals
-
-
-@contextlib.contextmanager
-def _single_threaded_libraries() -> Iterator[None]:
-    """Workers inherit one thread per numeric library: processes are the parallelism, and sums keep their order."""
-    wanted = {
-        "OMP_NUM_THREADS": "1",
-        "OPENBLAS_NUM_THREADS": "1",
-        "MKL_NUM_THREADS": "1",
-        "BLIS_NUM_THREADS": "1",
-        "TOKENIZERS_PARALLELISM": "false",
-    }
-    before = {name: os.environ.get(name) for name in wanted}
-    os.environ.update(wanted)
-    try:
-        yield
-    finally:
-        for name, value in before.items():
-            if value is None:
-                os.environ.pop(name, None)
-            else:
-                os.environ[name] = value
-
-
-class ProgressFile:
-    """A worker's counters, rewritten at most twice a second; the driver sums these files."""
-
-    _of_process: ClassVar[dict[str | None, ProgressFile]] = {}
-
-    @classmethod
-    def of_process(cls, folder: str | None) -> ProgressFile:
-        """This process's one file in `folder`: its totals span all pipelines that the process runs."""
-        return cls._of_process.setdefault(folder, cls(folder))
-
-    def __init__(self, folder: str | None) -> None:
-        self._path = None if folder is None else files.join(folder, f"{os.getpid()}.json")
-        self._totals: Counter[str] = Counter()
-        self._last = 0.0
-        self._lock = threading.Lock()
-
-    def tick(self, current: Counter[str]) -> None:
-        if self._path is not None and time.monotonic() - self._last >= _TICK_SECONDS:
-            self._write(current)
-
-    def finish(self, block: Block, current: Counter[str]) -> None:
-        self._totals.update(current)
-        self._totals.update(blocks=1, bytes=block.bytes)
-        if self._path is not None:
-            self._write(Counter())
-
-    def _write(self, current: Counter[str]) -> None:
-        with self._lock:
-            self._last = time.monotonic()
-            temporary = f"{self._path}.new"
-            with open(temporary, "w", encoding="utf-8") as sink:  # noqa: PTH123 - local and tiny
-                json.dump(self._totals + current, sink)
-            os.replace(temporary, self._path)  # noqa: PTH105

@@ -15,12 +15,12 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
-from corpora.manifest import Manifest, read_manifest, write_manifest
 from rich.console import Console
 
 from corpora import files
+from corpora.manifest import Manifest, read_manifest, write_manifest
 from corpora.plan import Block, Part, plan_blocks
-from pipelines import engine
+from pipelines import engine, runners
 from pipelines.annotate import Annotate
 from pipelines.config import Config, ConfigError, resolve
 from pipelines.display import StageProgress, summary
@@ -36,7 +36,7 @@ class Options:
 
     out: str
     annotated: str
-    runner: str = engine.LOCAL
+    runner: str = runners.LOCAL
     workers: int = 1
     beam_options: Sequence[str] = ()
     overwrite: bool = False
@@ -183,7 +183,7 @@ def _execute(plan: Plan, options: Options) -> list[engine.BlockRecord]:
     with StageProgress(
         options.console, plan.title, len(run.blocks), total, len(run.done), done_bytes
     ) as progress:
-        return engine.execute(
+        return runners.execute(
             run,
             runner=options.runner,
             workers=options.workers,

@@ -14,13 +14,16 @@ import apache_beam as beam
 from apache_beam.metrics import Metrics
 
 from corpora.plan import Block
-from pipelines.engine import ProgressFile, Stage, block_from_json, build_pipeline, run_block
+from pipelines.engine import Stage, run_block
+from pipelines.runners import ProgressFile, block_from_json, build_pipeline
 
 # Models are loaded once per process, also when a process runs many small pipelines one after
 # another, or a runner makes several copies of the DoFn on several threads. Blocks of a process
 # run one at a time: parsers are not thread-safe, and memory is planned for one block.
 _LOCK = threading.Lock()
 _READY: dict[tuple[str, str], Stage] = {}
+# Beam turns whatever a DoFn raises into a RuntimeError of its own; locally the first cause is kept.
+_CAUSE: list[BaseException] = []
 
 
 def _ready(stage: Stage) -> Stage:
@@ -43,7 +46,11 @@ class ProcessBlock(beam.DoFn):
         with _LOCK:
             stage = _ready(self._stage)
             progress = ProgressFile.of_process(self._progress)
-            record = run_block(stage, block, self._out, progress.tick)
+            try:
+                record = run_block(stage, block, self._out, progress.tick)
+            except BaseException as error:
+                _CAUSE[:] = [error]
+                raise
             done = Counter(record.counters) + Counter(rejects=sum(record.rejects.values()))
             progress.finish(block, done)
         for name, value in (done + Counter(blocks=1, bytes=block.bytes)).items():
@@ -53,7 +60,7 @@ class ProcessBlock(beam.DoFn):
 
 def start_worker(parent: int) -> None:
     """Local process: quiet Beam down, and die with the driver even if that was killed."""
-    logging.getLogger().setLevel(logging.ERROR)
+    logging.getLogger().setLevel(logging.CRITICAL)
 
     def watch() -> None:
         while os.getppid() == parent:
@@ -69,5 +76,11 @@ def run_group(stage: Stage, blocks: list[Block], out: str, progress: str) -> Non
     from apache_beam.runners.portability.fn_api_runner import FnApiRunner
 
     # `runner=` an instance: a name would be looked up, and 'DirectRunner' tries a download first.
-    with beam.Pipeline(runner=FnApiRunner(), options=PipelineOptions(["--direct_num_workers=1"])) as pipeline:
-        build_pipeline(pipeline, blocks, stage, out, progress)
+    _CAUSE.clear()
+    try:
+        with beam.Pipeline(runner=FnApiRunner(), options=PipelineOptions(["--direct_num_workers=1"])) as pipeline:
+            build_pipeline(pipeline, blocks, stage, out, progress)
+    except Exception:
+        if _CAUSE:
+            raise _CAUSE[0] from None
+        raise

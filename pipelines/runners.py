@@ -1,0 +1,228 @@
+"""Runs a stage over its blocks: on this machine's cores, or on any Beam runner.
+
+A Beam element is the descriptor of a block, never data; the pipeline is the same everywhere.
+
+Locally the driver starts one process per worker and hands out groups of blocks; each group is a
+small pipeline on Beam's `FnApiRunner`, named explicitly because `DirectRunner` first tries to
+download another runner. Measured side by side against that runner's own `multi_processing` mode
+(`tests/bench/bench_engine.py`): groups balance uneven blocks, models load once per process
+instead of once per pipeline, and progress shows, which a blocking `FnApiRunner.run` cannot. Its
+`multi_threading` mode lost data when measured and is refused.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import threading
+import time
+from collections import Counter
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import asdict
+from pathlib import Path
+from typing import Any, ClassVar
+
+from corpora import files
+from corpora.plan import Block, Part
+from pipelines.engine import BlockRecord, Run, RunError, Stage
+
+LOCAL = "local"
+_MAX_GROUP = 32
+_TICK_SECONDS = 0.5
+
+
+def execute(
+    run: Run,
+    *,
+    runner: str = LOCAL,
+    workers: int = 1,
+    options: Sequence[str] = (),
+    watch: Callable[[Counter[str]], None] = lambda totals: None,
+) -> list[BlockRecord]:
+    """Run the pending blocks and return every block's record, in block order.
+
+    `watch` is called a few times a second with counters summed over all workers.
+    """
+    pending = run.pending()
+    if pending:
+        if runner == LOCAL:
+            _run_local(run, pending, workers, watch)
+        else:
+            _run_remote(run, pending, runner, options, watch)
+    return run.collect()
+
+
+def build_pipeline(
+    pipeline: Any, blocks: Sequence[Block], stage: Stage, out: str, progress: str | None
+) -> None:
+    """The pipeline itself, the same on every runner: descriptors in, recorded blocks out."""
+    import apache_beam as beam
+
+    from pipelines.worker import ProcessBlock
+
+    (
+        pipeline
+        | "Blocks" >> beam.Create([json.dumps(asdict(b)) for b in blocks])
+        | "Spread" >> beam.Reshuffle()
+        | stage.name.capitalize() >> beam.ParDo(ProcessBlock(stage, out, progress))
+    )
+
+
+def block_from_json(raw: str) -> Block:
+    body = json.loads(raw)
+    return Block(**{**body, "parts": tuple(Part(**p) for p in body["parts"])})
+
+
+def _run_local(run: Run, pending: list[Block], workers: int, watch: Callable[[Counter[str]], None]) -> None:
+    import multiprocessing
+    import tempfile
+    from concurrent.futures import FIRST_COMPLETED, ProcessPoolExecutor, wait
+    from concurrent.futures.process import BrokenProcessPool
+
+    from pipelines.worker import run_group, start_worker
+
+    workers = min(workers, len(pending))
+    # Longest first would balance best, but order must not matter to anyone, so keep it plain.
+    size = min(_MAX_GROUP, max(1, len(pending) // (workers * 4)))
+    groups = [pending[i : i + size] for i in range(0, len(pending), size)]
+    with tempfile.TemporaryDirectory(prefix="treegraft-") as progress, _single_threaded_libraries():
+        pool = ProcessPoolExecutor(
+            workers,
+            mp_context=multiprocessing.get_context("spawn"),
+            initializer=start_worker,
+            initargs=(os.getpid(),),
+        )
+        waiting = {pool.submit(run_group, run.stage, group, run.out, progress) for group in groups}
+        try:
+            while waiting:
+                finished, waiting = wait(waiting, timeout=_TICK_SECONDS, return_when=FIRST_COMPLETED)
+                for future in finished:
+                    future.result()
+                watch(read_progress(progress))
+        except BrokenProcessPool:
+            raise RunError(
+                "a worker process died (out of memory, or killed). Finished blocks are kept: run the same command "
+                "again to continue, with fewer --workers or a smaller run.block_bytes if memory was short."
+            ) from None
+        finally:
+            for future in waiting:
+                future.cancel()
+            for process in list((pool._processes or {}).values()):
+                if waiting:
+                    process.terminate()
+            pool.shutdown(wait=True, cancel_futures=True)
+            run.remove_temporaries()  # of workers that were stopped in the middle of a block
+
+
+def _run_remote(
+    run: Run, pending: list[Block], runner: str, options: Sequence[str], watch: Callable[[Counter[str]], None]
+) -> None:
+    import apache_beam as beam
+    from apache_beam.options.pipeline_options import PipelineOptions
+
+    if "dask" in runner.lower():
+        raise RunError(
+            "Beam's Dask runner drops outputs silently and is not supported; use Flink, Spark or Dataflow"
+        )
+    if any("multi_threading" in option for option in options):
+        raise RunError(
+            "direct_running_mode=multi_threading loses data in Beam; leave it out, or use --runner local"
+        )
+    short = runner.rsplit(".", 1)[-1]
+    chosen: Any = runner
+    if short == "FnApiRunner":
+        from apache_beam.runners.portability.fn_api_runner import FnApiRunner
+
+        chosen = FnApiRunner()
+    with _single_threaded_libraries():
+        try:
+            pipeline = beam.Pipeline(runner=chosen, options=PipelineOptions(list(options)))
+        except (ValueError, ImportError) as error:
+            raise RunError(f"--runner {runner}: {error}") from None
+        build_pipeline(pipeline, pending, run.stage, run.out, None)
+        result = pipeline.run()
+        while not result.is_in_state_terminal() if hasattr(result, "is_in_state_terminal") else False:
+            watch(read_metrics(result))
+            time.sleep(_TICK_SECONDS * 4)
+        result.wait_until_finish()
+    watch(read_metrics(result))
+
+
+def read_metrics(result: Any) -> Counter[str]:
+    """Counters that workers reported through Beam's metrics (remote runners)."""
+    from apache_beam.metrics.metric import MetricsFilter
+
+    totals: Counter[str] = Counter()
+    with contextlib.suppress(Exception):  # a runner without metrics still runs; the records count
+        for counter in result.metrics().query(MetricsFilter().with_namespace("treegraft"))["counters"]:
+            value = counter.committed if counter.committed is not None else counter.attempted
+            totals[counter.key.metric.name] += value or 0
+    return totals
+
+
+def read_progress(folder: str) -> Counter[str]:
+    """Sum of the small counter files that local workers keep."""
+    totals: Counter[str] = Counter()
+    for name in files.list_names(folder):
+        if name.endswith(".json"):
+            with contextlib.suppress(FileNotFoundError, json.JSONDecodeError):
+                totals.update(json.loads(files.read_bytes(files.join(folder, name))))
+    return totals
+
+
+@contextlib.contextmanager
+def _single_threaded_libraries() -> Iterator[None]:
+    """Workers inherit one thread per numeric library: processes are the parallelism, and sums keep their order."""
+    wanted = {
+        "OMP_NUM_THREADS": "1",
+        "OPENBLAS_NUM_THREADS": "1",
+        "MKL_NUM_THREADS": "1",
+        "BLIS_NUM_THREADS": "1",
+        "TOKENIZERS_PARALLELISM": "false",
+    }
+    before = {name: os.environ.get(name) for name in wanted}
+    os.environ.update(wanted)
+    try:
+        yield
+    finally:
+        for name, value in before.items():
+            if value is None:
+                os.environ.pop(name, None)
+            else:
+                os.environ[name] = value
+
+
+class ProgressFile:
+    """A worker's counters, rewritten at most twice a second; the driver sums these files."""
+
+    _of_process: ClassVar[dict[str | None, ProgressFile]] = {}
+
+    @classmethod
+    def of_process(cls, folder: str | None) -> ProgressFile:
+        """This process's one file in `folder`: its totals span all pipelines that the process runs."""
+        return cls._of_process.setdefault(folder, cls(folder))
+
+    def __init__(self, folder: str | None) -> None:
+        self._path = None if folder is None else Path(folder) / f"{os.getpid()}.json"
+        self._totals: Counter[str] = Counter()
+        self._last = 0.0
+        self._lock = threading.Lock()
+
+    def tick(self, current: Counter[str]) -> None:
+        if time.monotonic() - self._last >= _TICK_SECONDS:
+            self._write(current)
+
+    def finish(self, block: Block, current: Counter[str]) -> None:
+        self._totals.update(current)
+        self._totals.update(blocks=1, bytes=block.bytes)
+        self._write(Counter())
+
+    def _write(self, current: Counter[str]) -> None:
+        if self._path is None:
+            return
+        with self._lock:
+            self._last = time.monotonic()
+            temporary = self._path.with_suffix(".new")
+            temporary.write_text(json.dumps(self._totals + current), encoding="utf-8")
+            temporary.replace(self._path)
