@@ -1,0 +1,298 @@
+"""Spans of flat tokens to the columns of shard rows, all rows of a chunk at once.
+
+Suffixes name the first dimension: `_r` rows, `_r2` rows by segment (A, B), `_t` trunk tokens of all
+rows, `_w` words of all rows; `_n` tokens and `_d` words of the block. A list column is (values,
+offsets [R+1]); its values count from the start of their own row. "Absolute" indices count over all
+rows of the chunk.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+from numpy.typing import NDArray
+
+import kg.rows
+from pipelines import forest
+from pipelines.assemble import Rows
+from pipelines.graphemes import cluster_stop
+from pipelines.ragged import Ints, bounds, ranges
+from pipelines.source import Texts, Words
+from pipelines.tokenizer import Tokens
+
+List = tuple[NDArray[Any], Ints]
+"""Values and offsets [R+1] of a list column."""
+
+
+@dataclass(frozen=True)
+class Frame:
+    """[CLS] A [SEP], or [CLS] A [SEP] B [SEP], for rows whose segments have given lengths."""
+
+    offsets_r: Ints
+    inner: Ints
+    """Absolute positions of what is no special token, A's and B's of each row in turn"""
+    begins_r2: Ints
+    """Absolute position of each segment's first element"""
+    types_t: NDArray[np.int8]
+
+    @classmethod
+    def of(cls, lengths_r2: Ints, paired_r: NDArray[np.bool_]) -> Frame:
+        a, b = lengths_r2[:, 0], lengths_r2[:, 1]
+        second = np.where(paired_r, b + 1, 0)
+        offsets = bounds(a + 2 + second)
+        begins = np.stack((offsets[:-1] + 1, offsets[:-1] + a + 2), axis=1)
+        types = np.zeros(int(offsets[-1]), np.int8)
+        types[ranges(begins[:, 1], second)] = 1
+        return cls(offsets, ranges(begins.ravel(), lengths_r2.ravel()), begins, types)
+
+    def fill(self, values: NDArray[np.int32], special: Mapping[str, int]) -> NDArray[np.int32]:
+        """`values` in their places between the special tokens."""
+        ids = np.full(int(self.offsets_r[-1]), special["sep"], np.int32)
+        ids[self.offsets_r[:-1]] = special["cls"]
+        ids[self.inner] = values
+        return ids
+
+
+@dataclass(frozen=True)
+class Trunk:
+    """Trunk tokens of R rows and the texts that their offsets point into."""
+
+    rows: Rows
+    frame: Frame
+    source: Ints
+    """Flat token (of the block) of each inner position"""
+    ids_t: NDArray[np.int32]
+    starts_t: NDArray[np.int32]
+    stops_t: NDArray[np.int32]
+    char_base_r2: Ints
+    """Character of the document at which each segment's text begins"""
+    texts_r: list[str]
+    pairs_r: list[str | None]
+
+    def columns(self) -> dict[str, List]:
+        offsets = self.frame.offsets_r
+        return {
+            "input_ids": (self.ids_t, offsets),
+            "token_type_ids": (self.frame.types_t, offsets),
+            "char_starts": (self.starts_t, offsets),
+            "char_stops": (self.stops_t, offsets),
+        }
+
+    def for_trees(self, words: tuple[kg.rows.Words, kg.rows.Words] | None) -> kg.rows.Trunks:
+        """The same in `kg`'s terms; `words` as `segment_words` gives them, for `match: words`."""
+        special = np.ones(len(self.ids_t), dtype=bool)
+        special[self.frame.inner] = False
+        return kg.rows.Trunks(
+            self.frame.offsets_r,
+            self.ids_t,
+            self.frame.types_t,
+            self.starts_t,
+            self.stops_t,
+            special,
+            (self.texts_r, self.pairs_r),
+            words,
+        )
+
+    def scatter(self, values_n: NDArray[Any], special: int) -> NDArray[Any]:
+        """A number of every flat token as a column; `special` on special tokens."""
+        column = np.full(len(self.ids_t), special, values_n.dtype)
+        column[self.frame.inner] = values_n[self.source]
+        return column
+
+
+def lay_trunk(
+    rows: Rows, texts: Texts, tokens: Tokens, special: Mapping[str, int], *, whole_texts: bool
+) -> Trunk:
+    """Ids, types and offsets.
+
+    Args:
+        special: ids of `cls` and `sep`.
+        whole_texts: a segment's text is its whole text (labelled tasks), and offsets are those of
+            the document. Otherwise it is the slice from the first kept token to the last
+            (pretraining), up to the end of that one's grapheme cluster.
+    """
+    lengths = rows.stops - rows.starts
+    frame = Frame.of(lengths, rows.texts[:, 1] >= 0)
+    source = ranges(rows.starts.ravel(), lengths.ravel())
+    strings = texts.strings
+    sides: list[list[str | None]] = []
+    base = np.zeros_like(rows.starts)
+    for side in (0, 1):
+        owner = rows.texts[:, side].tolist()
+        if whole_texts:
+            sides.append([strings[t] if t >= 0 else None for t in owner])
+            continue
+        used = rows.texts[:, side] >= 0
+        base[used, side] = tokens.starts[rows.starts[used, side]]
+        ends = np.zeros(len(rows), np.int64)
+        ends[used] = tokens.stops[rows.stops[used, side] - 1]
+        sides.append(
+            [
+                strings[t][a : cluster_stop(strings[t], b)] if t >= 0 else None
+                for t, a, b in zip(owner, base[:, side].tolist(), ends.tolist(), strict=True)
+            ]
+        )
+    shift = np.repeat(base.ravel(), lengths.ravel())
+    starts = np.zeros(int(frame.offsets_r[-1]), np.int32)
+    stops = np.zeros_like(starts)
+    starts[frame.inner] = tokens.starts[source] - shift
+    stops[frame.inner] = tokens.stops[source] - shift
+    ids = frame.fill(tokens.ids[source], special)
+    first = [text for text in sides[0] if text is not None]
+    return Trunk(rows, frame, source, ids, starts, stops, base, first, sides[1])
+
+
+@dataclass(frozen=True)
+class RowWords:
+    """Words of R rows: those with a kept token, A's then B's."""
+
+    offsets_r: Ints
+    lengths_r2: Ints
+    words_w: Ints
+    """Word of the block that each is"""
+    index_t: NDArray[np.int64]
+    """Absolute word of each trunk token; -1 for special tokens and tokens of no word"""
+    heads_w: Ints | None
+    """Absolute"""
+    sentences_w: NDArray[np.int16]
+
+
+def lay_words(trunk: Trunk, words: Words, token_words: Ints) -> RowWords:
+    """Which words each row has, and which of them each token belongs to.
+
+    `words` and `token_words` are as `source.attach` returns them: every word has tokens, so the
+    words of a span of tokens lie side by side. A head outside its segment makes the word a root.
+    """
+    begins, stops = trunk.rows.starts.ravel(), trunk.rows.stops.ravel()
+    tied = np.flatnonzero(token_words >= 0)
+    change = np.diff(token_words[tied], prepend=-1) != 0
+    first = tied[change]  # first token of each word; the last is right before the next word's first tied one
+    last = tied[np.append(np.flatnonzero(change)[1:], len(tied)) - 1] if len(tied) else first
+    low = np.searchsorted(last, begins, "left")
+    high = np.maximum(np.searchsorted(first, stops, "left"), low)
+    empty = begins == stops
+    low[empty] = high[empty] = 0
+
+    lengths = (high - low).reshape(-1, 2)
+    offsets = bounds(lengths.sum(axis=1))
+    chosen = ranges(low, high - low)
+    segment_begins = bounds(high - low)[:-1]
+
+    index = np.full(len(trunk.ids_t), -1, np.int64)
+    of_token = token_words[trunk.source]
+    shift = np.repeat(segment_begins - low, stops - begins)
+    index[trunk.frame.inner] = np.where(of_token >= 0, of_token + shift, -1)
+
+    heads = None if words.heads is None else forest.cut(words.heads, low, high)[0]
+    return RowWords(
+        offsets, lengths, chosen, index, heads, _sentence_numbers(words.sentences[chosen], lengths, offsets)
+    )
+
+
+def _sentence_numbers(sentences_w: Ints, lengths_r2: Ints, offsets_r: Ints) -> NDArray[np.int16]:
+    """Sentences of each row counted from 0, over both segments."""
+    begins = np.zeros(len(sentences_w) + 1, dtype=bool)
+    begins[:-1] = np.diff(sentences_w, prepend=-1) != 0
+    begins[bounds(lengths_r2.ravel())[:-1]] = True
+    count = np.cumsum(begins[:-1])
+    first = np.append(count, 0)[offsets_r[:-1]]
+    return (count - np.repeat(first, np.diff(offsets_r))).astype(np.int16)
+
+
+def syntax_columns(trunk: Trunk, row_words: RowWords, words: Words) -> dict[str, List]:
+    """The `syntax` group. Raises ValueError if the words carry no trees."""
+    if row_words.heads_w is None or words.deprels is None:
+        raise ValueError("the annotated documents carry no parses: annotate them with a parser")
+    offsets = row_words.offsets_r
+    entry, leave = forest.depth_first(row_words.heads_w, offsets)
+    base = np.repeat(offsets[:-1], np.diff(trunk.frame.offsets_r))
+    index = np.where(row_words.index_t >= 0, row_words.index_t - base, -1)
+    return {
+        "word_index": (index.astype(np.int16), trunk.frame.offsets_r),
+        "word_heads": (forest.relative(row_words.heads_w, offsets).astype(np.int16), offsets),
+        "word_deprels": (words.deprels[row_words.words_w], offsets),
+        "word_dfs_in": (entry, offsets),
+        "word_dfs_out": (leave, offsets),
+        "sentence_index": (row_words.sentences_w, offsets),
+    }
+
+
+def coarse_columns(
+    trunk: Trunk, row_words: RowWords, coarse_ids_d: NDArray[np.int32], special: Mapping[str, int]
+) -> dict[str, List]:
+    """The `coarse` group: a coarse token for every word of the row, between its own special tokens.
+
+    A fine token of no word points where the fine token before it does.
+    """
+    frame = Frame.of(row_words.lengths_r2, trunk.rows.texts[:, 1] >= 0)
+    ids = frame.fill(coarse_ids_d[row_words.words_w], special)
+    fine = trunk.frame.offsets_r
+    at = np.full(len(trunk.ids_t), -1, np.int64)
+    tied = row_words.index_t >= 0
+    at[tied] = frame.inner[row_words.index_t[tied]]
+    at[fine[:-1]] = frame.offsets_r[:-1]
+    at[fine[1:] - 1] = frame.offsets_r[1:] - 1
+    paired = trunk.rows.texts[:, 1] >= 0
+    at[trunk.frame.begins_r2[paired, 1] - 1] = frame.begins_r2[paired, 1] - 1
+    at = np.maximum.accumulate(at)  # absolute positions only grow, so this fills gaps from the left
+    relative = at - np.repeat(frame.offsets_r[:-1], np.diff(fine))
+    return {
+        "coarse_ids": (ids, frame.offsets_r),
+        "coarse_token_type_ids": (frame.types_t, frame.offsets_r),
+        "coarse_index": (relative.astype(np.int16), fine),
+    }
+
+
+def segment_words(trunk: Trunk, row_words: RowWords, words: Words) -> tuple[kg.rows.Words, kg.rows.Words]:
+    """Words of segment A and of segment B in characters of the segment's text.
+
+    A word that the text's slice cut is left out: what remains of it is another string.
+    """
+    count = len(trunk.rows)
+    segment = np.repeat(np.arange(2 * count), row_words.lengths_r2.ravel())
+    row, side = segment // 2, segment % 2
+    base = trunk.char_base_r2[row, side]
+    starts = words.starts[row_words.words_w] - base
+    stops = words.stops[row_words.words_w] - base
+    sizes = np.array([[len(t or "") for t in texts] for texts in (trunk.texts_r, trunk.pairs_r)], np.int64)
+    whole = (starts >= 0) & (stops <= sizes[side, row])
+
+    def of(number: int) -> kg.rows.Words:
+        pick = whole & (side == number)
+        offsets = bounds(np.bincount(row[pick], minlength=count))
+        return kg.rows.Words(starts[pick].astype(np.int32), stops[pick].astype(np.int32), offsets)
+
+    return of(0), of(1)
+
+
+def tree_columns(trees: kg.rows.Trees) -> dict[str, List]:
+    """The `tree` group."""
+    flat = {
+        "tree_ids": trees.ids,
+        "tree_token_type_ids": trees.type_ids,
+        "tree_soft_positions": trees.soft_positions,
+        "tree_branch": trees.branch,
+        "tree_mention": trees.mention,
+        "tree_trunk_index": trees.trunk_index,
+    }
+    columns: dict[str, List] = {name: (values, trees.row_offsets) for name, values in flat.items()}
+    return columns | {"branch_triples": (trees.branch_triples, trees.branch_offsets)}
+
+
+def record_batch(schema: pa.Schema, columns: Mapping[str, pa.Array | Sequence[Any] | List]) -> pa.RecordBatch:
+    """Columns by name to a record batch of `schema`; extra columns are left out."""
+    arrays = []
+    for item in schema:
+        column = columns[item.name]
+        if isinstance(column, tuple):
+            values, offsets = column
+            flat = pa.array(np.ascontiguousarray(values), item.type.value_type)
+            column = pa.ListArray.from_arrays(pa.array(offsets.astype(np.int32)), flat, type=item.type)
+        elif not isinstance(column, pa.Array):
+            column = pa.array(column, item.type)
+        arrays.append(column)
+    return pa.RecordBatch.from_arrays(arrays, schema=schema)
