@@ -38,44 +38,47 @@ class Mapper:
     """Turns Values into rows of a sink by a task's rules; raises FieldError for a bad record."""
 
     def __init__(self, layout: InputConfig, task: str, language: str, sink: Sink) -> None:
-        self._layout, self._task, self._language, self._sink = layout, task, language, sink
+        self._layout, self._language, self._sink = layout, language, sink
+        self._text_name, self._pair_name, self._id_name = layout.text, layout.text_pair, layout.id
+        self._tag = task == "tag"
+        self._label_name = layout.label if task == "classify" else None
+        self._score = layout.score
 
-    def add(self, byte: int, values: Values) -> None:
-        """Add the record at `byte`.
+    def add(self, byte: int, text: Any, text_pair: Any, label: Any, id_: Any, language: Any) -> None:
+        """Add the record at `byte`; the other arguments are Values.
 
         Raises:
             FieldError: `missing_text`, `empty_text`, `missing_label`, `empty_label`, `missing_id`,
                 `bad_type`, `bad_score`, `empty_token` or `unequal_counts`.
         """
-        layout = self._layout
         doc_id = None
-        if layout.id is not None:
-            doc_id = as_text(values.id, layout.id)
+        if self._id_name is not None:
+            doc_id = as_text(id_, self._id_name)
             if not doc_id:
-                raise FieldError("missing_id", f"the id field {layout.id!r} is missing or empty")
-        language = values.language or None
+                raise FieldError("missing_id", f"the id field {self._id_name!r} is missing or empty")
         if language is not None and not isinstance(language, str):
-            raise wrong_type(layout.language, "a string", language)
-        if self._task == "tag":
-            self._tagged(byte, values, doc_id, language)
+            raise wrong_type(self._layout.language, "a string", language)
+        language = language or None
+        if self._tag:
+            self._tagged(byte, text, label, doc_id, language)
             return
-        text = self._text(values.text, layout.text)
-        text_pair = None if layout.text_pair is None else self._text(values.text_pair, layout.text_pair)
-        label = score = None
-        if self._task == "classify" and layout.label is not None:
-            if layout.score:
-                score = as_score(values.label, layout.label)
+        text = self._text(text, self._text_name)
+        text_pair = None if self._pair_name is None else self._text(text_pair, self._pair_name)
+        name, score = None, None
+        if self._label_name is not None:
+            if self._score:
+                score = as_score(label, self._label_name)
             else:
-                label = as_text(values.label, layout.label)
-                if label == "":
-                    raise FieldError("empty_label", f"the label field {layout.label!r} is empty")
+                name = as_text(label, self._label_name)
+                if name == "":
+                    raise FieldError("empty_label", f"the label field {self._label_name!r} is empty")
         self._sink.row(
             byte,
             text,
             doc_id=doc_id,
             text_pair=text_pair,
             language=language,
-            label=label,
+            label=name,
             label_score=score,
         )
 
@@ -86,18 +89,18 @@ class Mapper:
             raise wrong_type(field, "a string", value)
         return not_empty(value, field)
 
-    def _tagged(self, byte: int, values: Values, doc_id: str | None, language: str | None) -> None:
+    def _tagged(self, byte: int, text: Any, label: Any, doc_id: str | None, language: str | None) -> None:
         layout = self._layout
-        if values.text is None:
+        if text is None:
             raise FieldError("missing_text", f"the text field {layout.text!r} is missing or null")
-        if values.label is None:
+        if label is None:
             raise FieldError("missing_label", f"the label field {layout.label!r} is missing or empty")
         tokens, labels = split_pairs(
-            _as_list(values.text, layout.text, layout.separator, numbers=False),
-            _as_list(values.label, layout.label or "", layout.separator, numbers=True),
+            _as_list(text, layout.text, layout.separator, numbers=False),
+            _as_list(label, layout.label or "", layout.separator, numbers=True),
             layout.separator,
-            runs_of_tokens=isinstance(values.text, str),
-            runs_of_labels=isinstance(values.label, str),
+            runs_of_tokens=isinstance(text, str),
+            runs_of_labels=isinstance(label, str),
         )
         joiner = joiner_of(layout, language or self._language)
         self._sink.tagged(byte, tokens, labels, joiner, doc_id=doc_id, language=language)

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, BinaryIO, NoReturn
 
 import pyarrow as pa
 
-from corpora.readers.fields import Mapper, Values, field_names
+from corpora.readers.fields import Mapper, field_names
 from corpora.readers.lines import LineNumbers, TooLong, part_lines
 from corpora.readers.sink import FieldError, Sink
 
@@ -38,10 +38,10 @@ def read_jsonl(
                 continue
             try:
                 record = _parse(decode, sink.decode(line, byte))
-                values = Values(*[None if n is None else record.get(n) for n in names])
+                values = [None if n is None else record.get(n) for n in names]
                 if b"\\u" in line:
                     _no_surrogates(values)
-                mapper.add(byte, values)
+                mapper.add(byte, *values)
             except FieldError as error:
                 sink.reject(byte, found.first + i, error.reason, error.detail, line)
         yield from sink.take()
@@ -75,7 +75,7 @@ def _constant(name: str) -> NoReturn:
     raise FieldError("bad_json", f"{name} is not JSON")
 
 
-def _no_surrogates(values: Values) -> None:
+def _no_surrogates(values: list[Any]) -> None:
     for value in values:
         for text in value if isinstance(value, list) else (value,):
             if isinstance(text, str):

@@ -15,11 +15,11 @@ from typing import TYPE_CHECKING, BinaryIO
 
 import pyarrow as pa
 
-from corpora.readers.columns import Columns, find_columns
+from corpora.readers.columns import find_columns
 from corpora.readers.fields import Mapper
 from corpora.readers.lines import HEAD, MAX_RECORD_BYTES, LineNumbers, Lines, TooLong, part_lines
 from corpora.readers.sink import FieldError, Sink, bad_encoding
-from corpora.readers.tsv import pick
+from corpora.readers.tsv import Picker
 
 if TYPE_CHECKING:
     from corpora.layout import InputConfig
@@ -43,6 +43,7 @@ def read_csv(
         return
     # The limit is the whole process's; it is only ever raised, to what one record may hold at most.
     csv.field_size_limit(max(csv.field_size_limit(), MAX_RECORD_BYTES))
+    pick = Picker(columns)
     feed = _Feed(part_lines(file, part, layout.encoding, numbers=numbers), layout.encoding, sink)
     rows = csv.reader(feed, strict=True)
     while True:
@@ -61,21 +62,23 @@ def read_csv(
             feed.skip_quoted()
             rows = csv.reader(feed, strict=True)
         else:
-            _add(fields, feed, columns, mapper, sink)
+            _add(fields, feed, columns.header, pick, mapper, sink)
         if sink.ready:
             yield from sink.take()
 
 
-def _add(fields: list[str], feed: _Feed, columns: Columns, mapper: Mapper, sink: Sink) -> None:
+def _add(
+    fields: list[str], feed: _Feed, header: int | None, pick: Picker, mapper: Mapper, sink: Sink
+) -> None:
     byte = feed.starts[0]
-    if byte == columns.header or not fields or (len(fields) == 1 and not fields[0].strip(" ")):
+    if byte == header or not fields or (len(fields) == 1 and not fields[0].strip(" ")):
         return  # the header, or a blank line
     try:
         if feed.damage is not None:
             raise feed.damage
         if feed.hidden:
             fields = [field.translate(_SHOW) for field in fields]
-        mapper.add(byte, pick(fields, columns))
+        mapper.add(byte, *pick(fields))
     except FieldError as error:
         sink.reject(byte, feed.first, error.reason, error.detail, feed.head)
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Sequence
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -90,9 +91,20 @@ class Sink:
         label: str | None = None,
         label_score: float | None = None,
     ) -> None:
-        """One record; `doc_id` by default its source, or the file's name for a `whole_file`."""
-        self._row(byte, text, whole_file, doc_id, text_pair, language, label, label_score)
-        self._counts.append(None)
+        """One record; `doc_id` by default its source, or the file's name for a `whole_file`.
+
+        A character counts as the 4 bytes it may take in UTF-8: what matters is the bound.
+        """
+        size = 4 * len(text) if text_pair is None else 4 * (len(text) + len(text_pair))
+        if text.isascii() and text_pair is None:
+            size //= 4
+        if self._bytes + size > self._batch_bytes:
+            self.flush()
+        self._bytes += size
+        source = f"{self._name}@{byte}"
+        if doc_id is None:
+            doc_id = self._name if whole_file else source
+        self._rows.append((doc_id, text, text_pair, language, source, label, label_score))
 
     def tagged(
         self,
@@ -104,42 +116,19 @@ class Sink:
         doc_id: str | None = None,
         language: str | None = None,
     ) -> None:
-        """One labelled sequence; its text is the tokens with `joiner` between them."""
-        self._row(byte, joiner.join(tokens), False, doc_id, None, language, None, None)
+        """One labelled sequence of at least one token; its text is the tokens with `joiner` between them.
+
+        A sink takes either labelled sequences or other rows, not both.
+        """
+        self.row(byte, joiner.join(tokens), doc_id=doc_id, language=language)
         self._counts.append(len(tokens))
         self._joiners.append(len(joiner))
         self._lengths.extend(map(len, tokens))
         self._labels.extend(labels)
 
-    def _row(
-        self,
-        byte: int,
-        text: str,
-        whole_file: bool,
-        doc_id: str | None,
-        text_pair: str | None,
-        language: str | None,
-        label: str | None,
-        label_score: float | None,
-    ) -> None:
-        size = len(text) if text.isascii() else len(text.encode())
-        if text_pair is not None:
-            size += len(text_pair.encode())
-        if self._texts and self._bytes + size > self._batch_bytes:
-            self.flush()
-        self._bytes += size
-        source = f"{self._name}@{byte}"
-        self._ids.append(doc_id if doc_id is not None else self._name if whole_file else source)
-        self._sources.append(source)
-        self._texts.append(text)
-        self._pairs.append(text_pair)
-        self._languages.append(language)
-        self._row_labels.append(label)
-        self._scores.append(label_score)
-
     def flush(self) -> None:
         """Make a table of the rows gathered so far, if any."""
-        if self._texts:
+        if self._rows:
             self.ready.append(self._table())
             self._clear()
 
@@ -150,55 +139,37 @@ class Sink:
 
     def _clear(self) -> None:
         self._bytes = 0
-        self._ids: list[str] = []
-        self._texts: list[str] = []
-        self._pairs: list[str | None] = []
-        self._languages: list[str | None] = []
-        self._sources: list[str] = []
-        self._row_labels: list[str | None] = []
-        self._scores: list[float | None] = []
-        self._counts: list[int | None] = []  # source tokens of each row; None = not a labelled sequence
+        self._rows: list[tuple[Any, ...]] = []  # the scalar columns of RAW_SCHEMA
+        self._counts: list[int] = []  # source tokens of each labelled row
         self._joiners: list[int] = []  # length of the joiner of each labelled row
         self._lengths: list[int] = []  # characters of each source token, all rows
         self._labels: list[str] = []
 
     def _table(self) -> pa.Table:
-        arrays = {
-            "doc_id": self._ids,
-            "text": self._texts,
-            "text_pair": self._pairs,
-            "language": self._languages,
-            "source": self._sources,
-            "label": self._row_labels,
-            "label_score": self._scores,
-        }
-        columns = [pa.array(values, RAW_SCHEMA.field(name).type) for name, values in arrays.items()]
+        columns = [
+            pa.array(values, field.type)
+            for values, field in zip(zip(*self._rows, strict=True), RAW_SCHEMA, strict=False)
+        ]
         return pa.Table.from_arrays([*columns, *self._tags()], schema=RAW_SCHEMA)
 
     def _tags(self) -> list[pa.Array]:
         fields = [RAW_SCHEMA.field(name) for name in ("tag_starts", "tag_stops", "tag_labels")]
-        if not self._joiners:
-            return [pa.nulls(len(self._texts), field.type) for field in fields]
-        counts = np.array([c or 0 for c in self._counts], np.int32)
-        offsets = np.concatenate(([0], np.cumsum(counts))).astype(np.int32)
-        missing = np.array([c is None for c in self._counts])
+        if not self._counts:
+            return [pa.nulls(len(self._rows), field.type) for field in fields]
+        counts = np.array(self._counts, np.int64)
+        offsets = np.concatenate(([0], np.cumsum(counts)))
         lengths = np.array(self._lengths, np.int64)
-        joiners = np.zeros(len(counts), np.int64)
-        joiners[~missing] = self._joiners
-        ends = np.cumsum(lengths + np.repeat(joiners, counts))
-        starts = ends - lengths - np.repeat(joiners, counts)
-        rows = np.repeat(np.arange(len(counts)), counts)
-        # A row without tokens has no start to look up and none to subtract.
-        starts -= starts[np.minimum(offsets[:-1], len(starts) - 1)][rows]
-        labels = self._repair_orphans(pa.array(self._labels, pa.string()), offsets)
+        steps = lengths + np.repeat(self._joiners, counts)
+        starts = np.cumsum(steps) - steps
+        starts -= np.repeat(starts[offsets[:-1]], counts)
+        labels = self._repair_orphans(pa.array(self._labels, pa.string()), offsets[:-1])
         values = [pa.array(starts, pa.int32()), pa.array(starts + lengths, pa.int32()), labels]
-        mask = pa.array(missing)
         return [
-            pa.ListArray.from_arrays(pa.array(offsets, pa.int32()), v, type=field.type, mask=mask)
+            pa.ListArray.from_arrays(pa.array(offsets, pa.int32()), v, type=field.type)
             for v, field in zip(values, fields, strict=True)
         ]
 
-    def _repair_orphans(self, labels: pa.Array, offsets: np.ndarray) -> pa.Array:
+    def _repair_orphans(self, labels: pa.Array, row_starts: np.ndarray) -> pa.Array:
         """Count I- labels that no B- or I- of their type comes before, and turn them into B- if asked."""
         coded = labels.dictionary_encode()
         names: list[str] = coded.dictionary.to_pylist()
@@ -208,7 +179,7 @@ class Sink:
         kind = np.array([types[m["type"]] if m else -1 for m in matches], np.int32)[codes]
         inside = np.array([m is not None and m["prefix"] == "I" for m in matches])[codes]
         before = np.concatenate(([-1], kind[:-1]))
-        before[offsets[:-1][np.diff(offsets) > 0]] = -1
+        before[row_starts] = -1
         orphans = inside & (before != kind)
         count = int(orphans.sum())
         if not count:

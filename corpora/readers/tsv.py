@@ -7,12 +7,13 @@ reads it from the file's start.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import TYPE_CHECKING, BinaryIO
+from operator import itemgetter
+from typing import TYPE_CHECKING, Any, BinaryIO
 
 import pyarrow as pa
 
 from corpora.readers.columns import Columns, find_columns
-from corpora.readers.fields import Mapper, Values
+from corpora.readers.fields import Mapper
 from corpora.readers.lines import LineNumbers, TooLong, part_lines
 from corpora.readers.sink import FieldError, Sink
 
@@ -28,6 +29,7 @@ def read_tsv(
     columns = find_columns(part.path, part.name, layout)
     if columns is None:
         return
+    pick = Picker(columns)
     for found in part_lines(file, part, layout.encoding, numbers=numbers):
         if isinstance(found, TooLong):
             sink.too_long(found)
@@ -37,15 +39,26 @@ def read_tsv(
             if byte == columns.header or not line.strip(b" "):
                 continue
             try:
-                mapper.add(byte, pick(sink.decode(line, byte).split("\t"), columns))
+                mapper.add(byte, *pick(sink.decode(line, byte).split("\t")))
             except FieldError as error:
                 sink.reject(byte, found.first + i, error.reason, error.detail, line)
         yield from sink.take()
 
 
-def pick(fields: list[str], columns: Columns) -> Values:
-    """The fields of each role; an empty cell of any but the text is a missing value."""
-    if len(fields) != columns.count:
-        raise FieldError("unequal_fields", f"{len(fields)} fields in a file of {columns.count} columns")
-    text, text_pair, *rest = [None if i is None else fields[i] for i in columns.index]
-    return Values(text, text_pair, *[value or None for value in rest])
+class Picker:
+    """Takes the fields of each role out of a record's fields.
+
+    An empty cell of any but the texts is a missing value. Raises FieldError `unequal_fields`.
+    """
+
+    def __init__(self, columns: Columns) -> None:
+        self._count = columns.count
+        # A role that is not used gets the None that is put behind the fields.
+        self._roles = itemgetter(*[columns.count if i is None else i for i in columns.index])
+
+    def __call__(self, fields: list[Any]) -> tuple[Any, Any, Any, Any, Any]:
+        if len(fields) != self._count:
+            raise FieldError("unequal_fields", f"{len(fields)} fields in a file of {self._count} columns")
+        fields.append(None)
+        text, text_pair, label, id_, language = self._roles(fields)
+        return text, text_pair, label or None, id_ or None, language or None
