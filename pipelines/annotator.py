@@ -1,0 +1,130 @@
+"""Annotates texts of one language: sentences, words and parses, as Arrow lists, one per text.
+
+Texts go through in chunks of about 200,000 characters, so that neither flat arrays nor a
+vocabulary grow with the corpus. Models are loaded once per process.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, TypeVar
+
+import numpy as np
+import pyarrow as pa
+
+from pipelines import forest
+from pipelines.parse import UPOS, Parser
+from pipelines.words import (
+    CHINESE,
+    ChineseWords,
+    Ints,
+    Segmenter,
+    SpacedWords,
+    blank,
+    segmenter_identity,
+    sentences_of,
+)
+
+T = TypeVar("T")
+_CHUNK_CHARS = 200_000
+
+
+@dataclass(frozen=True)
+class Annotator:
+    """What annotates texts of one language."""
+
+    language: str
+    segmenter: Segmenter
+    parser: Parser | None
+    max_sentence_words: int
+    find_sentences: bool
+
+    def annotate(self, texts: Sequence[str]) -> tuple[dict[str, pa.Array], Counter[str]]:
+        """Columns of the groups sentences, words and parse, one list per text, and counts."""
+        parts: list[dict[str, pa.Array]] = []
+        counts: Counter[str] = Counter()
+        for begin, end in _chunks(texts):
+            part, counted = self._annotate(texts[begin:end])
+            parts.append(part)
+            counts.update(counted)
+        return {name: pa.concat_arrays([p[name] for p in parts]) for name in parts[0]}, counts
+
+    def _annotate(self, texts: Sequence[str]) -> tuple[dict[str, pa.Array], Counter[str]]:
+        sentences = sentences_of(texts, self.language)
+        parsed = None
+        with (self.parser or self.segmenter).zone():
+            words = self.segmenter.segment(texts, sentences)
+            if self.parser is not None:
+                parsed = self.parser.parse(
+                    words, max_sentence_words=self.max_sentence_words, find_sentences=self.find_sentences
+                )
+                words = parsed.words
+        counts = Counter(
+            sentences=len(words.of_sentence) - 1,
+            words=len(words.starts),
+            characters=sum(map(len, texts)),
+        )
+        spans = words.sentences
+        columns = {
+            "sentence_starts": _lists(pa.array(spans.starts, pa.int32()), spans.offsets),
+            "sentence_stops": _lists(pa.array(spans.stops, pa.int32()), spans.offsets),
+            "word_starts": _lists(pa.array(words.starts, pa.int32()), words.offsets),
+            "word_stops": _lists(pa.array(words.stops, pa.int32()), words.offsets),
+        }
+        if parsed is not None and self.parser is not None:
+            counts.update(words_repaired=parsed.repaired, sentences_cut=parsed.sentences_cut)
+            heads = forest.relative(parsed.heads, words.offsets)
+            values = {
+                "word_heads": pa.array(heads, pa.int32()),
+                "word_deprels": _dictionary(parsed.deprels, self.parser.deprels),
+                "word_pos": _dictionary(parsed.pos, UPOS),
+            }
+            columns.update({name: _lists(array, words.offsets) for name, array in values.items()})
+        return columns, counts
+
+
+_LOADED: dict[tuple[Any, ...], Any] = {}
+
+
+def _once(key: tuple[Any, ...], make: Callable[[], T]) -> T:
+    """A model of this process: made once, whatever the number of stages and blocks that use it."""
+    if key not in _LOADED:
+        _LOADED[key] = make()
+    loaded: T = _LOADED[key]
+    return loaded
+
+
+def load_models(
+    language: str, folder: Path | None, deprels: Sequence[str], user_dict: str | None
+) -> tuple[Parser | None, Segmenter]:
+    """The parser in `folder`, if any, and the segmenter: jieba for Chinese; for others the parser's
+    own tokenizer, or where none parses spaCy's for that language. Raises ConfigError."""
+    names = tuple(deprels)
+    parser = None if folder is None else _once(("parser", folder, names), lambda: Parser(folder, names))
+    if language == CHINESE:
+        digest = segmenter_identity(language, user_dict)["sha256"]
+        return parser, _once(("jieba", digest), lambda: ChineseWords(user_dict))
+    nlp = _once(("blank", language), lambda: blank(language)) if parser is None else parser.nlp
+    return parser, SpacedWords(nlp)
+
+
+def _chunks(texts: Sequence[str]) -> Iterator[tuple[int, int]]:
+    """Ranges of texts of about 200,000 characters; a longer text comes alone, no texts are one range."""
+    begin, size = 0, 0
+    for number, text in enumerate(texts):
+        if size and size + len(text) > _CHUNK_CHARS:
+            yield begin, number
+            begin, size = number, 0
+        size += len(text)
+    yield begin, len(texts)
+
+
+def _lists(values: pa.Array, offsets: Ints) -> pa.ListArray:
+    return pa.ListArray.from_arrays(pa.array(offsets, pa.int32()), values)
+
+
+def _dictionary(codes: np.ndarray, names: Sequence[str]) -> pa.DictionaryArray:
+    return pa.DictionaryArray.from_arrays(pa.array(codes, pa.int16()), pa.array(names, pa.string()))
