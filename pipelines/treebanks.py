@@ -6,9 +6,12 @@ words are simplified one by one and the labels follow GSD, the largest Chinese t
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
+from itertools import accumulate
 from pathlib import Path
+
+import jieba
 
 from corpora.conllu import ConlluSentence, read_conllu
 
@@ -29,6 +32,7 @@ class Sentence:
     upos: tuple[str, ...]
     heads: tuple[int, ...]
     deprels: tuple[str, ...]
+    variant: Sentence | None = None  # the same text in the words of the pipeline's own segmenter
 
 
 def load(ud: Path, lang: str) -> tuple[list[list[Sentence]], list[ConlluSentence]]:
@@ -51,7 +55,14 @@ def load(ud: Path, lang: str) -> tuple[list[list[Sentence]], list[ConlluSentence
         for path, bank in zip(paths[1:], rest, strict=True)
     ]
     train = [plain(s, "gsd") for i, s in enumerate(first) if i % HELD_OUT]
-    return [train, *others], first[::HELD_OUT]
+    return [[_with_variant(s) for s in bank] for bank in (train, *others)], first[::HELD_OUT]
+
+
+def _with_variant(s: Sentence) -> Sentence:
+    words = [word for piece in jieba.lcut("".join(s.words)) if (word := piece.strip())]
+    if len("".join(words)) != len("".join(s.words)):  # a word with an inner space, which jieba cuts away
+        return s
+    return replace(s, variant=resegmented(s, words))
 
 
 def plain(s: ConlluSentence, treebank: str) -> Sentence:
@@ -120,3 +131,56 @@ def harmonised(s: Sentence) -> Sentence:
         else:
             deprels[i] = _LABELS.get(label, label)
     return replace(s, heads=tuple(heads), upos=tuple(upos), deprels=tuple(deprels))
+
+
+def resegmented(s: Sentence, words: Sequence[str]) -> Sentence:
+    """The tree carried over to another segmentation of the same text, where that is plain; else words stay.
+
+    Words that are joined, and of which one governs the others, become that one. A word that is split hands its
+    head, relation and dependents to its last part; the parts before it depend on that as `nummod` (numerals) or
+    `compound`. Spans cut in both ways keep the treebank's words.
+    """
+    old, new = _stops(s.words), _stops(words)
+    if old[-1:] != new[-1:]:
+        raise ValueError(f"expected a segmentation of {''.join(s.words)!r}, found {''.join(words)!r}")
+    common = sorted(set(old) & set(new))
+    pieces: list[tuple[str, bool, str, str]] = []  # word, space, upos, deprel
+    governors: list[
+        int
+    ] = []  # of each piece: the treebank word whose head it takes, or -1 - the piece it hangs on
+    place = [0] * len(s.words)  # of each treebank word: the piece that stands for it
+    i = j = 0
+    for stop in common:
+        last, until = old.index(stop, i), new.index(stop, j)
+        inside = range(i, last + 1)
+        outer = [k for k in inside if s.heads[k] == k or s.heads[k] not in inside]
+        if len(inside) > 1 and until == j and len(outer) == 1:
+            for k in inside:
+                place[k] = len(pieces)
+            head = outer[0]
+            upos = "NOUN" if s.upos[head] == "PART" else s.upos[head]  # GSD's suffixes: 治疗 + 法
+            pieces.append((words[j], s.spaces[last], upos, s.deprels[head]))
+            governors.append(head)
+        elif len(inside) == 1 and until > j:
+            place[i] = len(pieces) + until - j
+            for part in words[j:until]:
+                number = part.isnumeric() or part.isdecimal()
+                pieces.append(
+                    (part, False, "NUM" if number else s.upos[i], "nummod" if number else "compound")
+                )
+                governors.append(-1 - place[i])
+            pieces.append((words[until], s.spaces[i], s.upos[i], s.deprels[i]))
+            governors.append(i)
+        else:
+            for k in inside:
+                place[k] = len(pieces)
+                pieces.append((s.words[k], s.spaces[k], s.upos[k], s.deprels[k]))
+                governors.append(k)
+        i, j = last + 1, until + 1
+    heads = tuple(place[s.heads[g]] if g >= 0 else -1 - g for g in governors)
+    forms, spaces, tags, deprels = zip(*pieces, strict=True)
+    return Sentence(s.document, forms, spaces, tags, heads, deprels)
+
+
+def _stops(words: Sequence[str]) -> list[int]:
+    return list(accumulate(map(len, words)))

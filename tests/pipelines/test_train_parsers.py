@@ -1,0 +1,179 @@
+"""The embedded parsers: they load alone, are small, parse what they are given, and can be trained again."""
+
+import json
+import re
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+import spacy
+from spacy.tokens import Doc
+from typer.testing import CliRunner
+
+from corpora.conllu import read_conllu
+from pipelines.train_parsers import RECIPES, app, batches, build, fit, save, score_text, score_words
+from pipelines.treebanks import Sentence, load
+
+ROOT = Path(__file__).parents[2]
+PARSERS = ROOT / "models" / "parsers"
+UD = ROOT.parent / "shared/data/ud"
+needs_treebanks = pytest.mark.skipif(not UD.is_dir(), reason=f"real treebanks are not at {UD}")
+
+TEXTS = {
+    "en": "The old dog, which had slept all day, did not see the cat. It ran away!",
+    "zh": "北京是中国的首都。他昨天在学校买了三本有意思的书，但是没有看。",
+}
+
+
+@pytest.fixture(scope="module", params=["en", "zh"])
+def shipped(request: pytest.FixtureRequest) -> spacy.language.Language:
+    return spacy.load(PARSERS / f"{request.param}_ud_small")
+
+
+def test_folders_are_small_and_say_what_they_are(shipped: spacy.language.Language) -> None:
+    folder = PARSERS / f"{shipped.lang}_ud_small"
+    files = [path for path in folder.rglob("*") if path.is_file()]
+    assert sum(path.stat().st_size for path in files) <= 6_000_000
+    assert not {path.name for path in files} & {"lookups.bin", "vectors", "key2row"}
+    assert not [path for path in files if path.suffix in (".pkl", ".pickle", ".pt")]
+    card = (folder / "README.md").read_text("utf-8")
+    meta = json.loads((folder / "meta.json").read_text("utf-8"))
+    assert "CC BY-SA 4.0" in card and "make parsers" in card
+    assert meta["license"] == "CC BY-SA 4.0" and (folder / "LICENSE").is_file()
+    assert f"{meta['performance']['dep_uas']:.1f}" in card, "the card must show the figures of these weights"
+    assert shipped.pipe_names == ["tok2vec", "morphologizer", "parser"]
+
+
+def test_raw_text_becomes_trees(shipped: spacy.language.Language) -> None:
+    doc = shipped(TEXTS[shipped.lang])
+    assert len(list(doc.sents)) == 2
+    for sentence in doc.sents:
+        assert sum(token.head == token for token in sentence) == 1
+        for token in sentence:
+            assert sentence.root in (token, *token.ancestors)
+    assert all(token.pos_ and token.dep_ for token in doc)
+
+
+def test_documents_of_given_words_and_sentences(shipped: spacy.language.Language) -> None:
+    """As annotation calls it: words and sentence starts are given, several documents in one `pipe`."""
+    words = [token.text for token in shipped.tokenizer(TEXTS[shipped.lang])]
+    starts = [i in (0, 3, 7) for i in range(len(words))]
+    docs = [Doc(shipped.vocab, words=words, sent_starts=starts) for _ in range(3)]
+    for doc in shipped.pipe(docs, batch_size=2):
+        assert [token.text for token in doc] == words
+        assert [token.i for token in doc if token.is_sent_start] == [0, 3, 7]
+        assert all(token.sent.start <= token.head.i < token.sent.end for token in doc)
+        assert all(token.pos_ and token.dep_ for token in doc)
+
+
+def test_chinese_words_come_from_jieba() -> None:
+    nlp = spacy.load(PARSERS / "zh_ud_small")
+    assert nlp.tokenizer.segmenter == "jieba"
+    assert [token.text for token in nlp("我来到北京清华大学")] == ["我", "来到", "北京", "清华大学"]
+
+
+@needs_treebanks
+@pytest.mark.parametrize(("lang", "upos", "uas", "las"), [("en", 93, 84, 80), ("zh", 82, 67, 50)])
+def test_scores_on_sentences_not_trained_on(lang: str, upos: float, uas: float, las: float) -> None:
+    _, gold = load(UD, lang) if lang == "zh" else (None, list(read_conllu(UD / "en_ewt/dev.conllu")))
+    nlp = spacy.load(PARSERS / f"{lang}_ud_small")
+    scores = score_words(nlp, gold)
+    assert scores.upos >= upos and scores.uas >= uas and scores.las >= las, str(scores)
+    performance = nlp.meta["performance"]
+    assert scores.uas == pytest.approx(performance["dep_uas"], abs=0.5)
+    assert scores.las == pytest.approx(performance["dep_las"], abs=0.5)
+
+
+def conllu(*sentences: str) -> str:
+    """`form/UPOS/head/label` words, head from 1, 0 for the root."""
+    blocks = []
+    for sentence in sentences:
+        words = [word.split("/") for word in sentence.split()]
+        blocks.append(f"# text = {' '.join(word[0] for word in words)}")
+        blocks += [f"{i}\t{w}\t_\t{p}\t_\t_\t{h}\t{d}\t_\t_" for i, (w, p, h, d) in enumerate(words, 1)]
+        blocks.append("")
+    return "\n".join(blocks) + "\n"
+
+
+EN = conllu(
+    "Dogs/NOUN/2/nsubj bark/VERB/0/root ./PUNCT/2/punct",
+    "The/DET/2/det cat/NOUN/3/nsubj sleeps/VERB/0/root ./PUNCT/3/punct",
+    "Birds/NOUN/2/nsubj sing/VERB/0/root loudly/ADV/2/advmod ./PUNCT/2/punct",
+)
+ZH = conllu("我/PRON/2/nsubj 看/VERB/0/root 書/NOUN/2/obj 。/PUNCT/2/punct", "他/PRON/2/nsubj 來/VERB/0/root")
+
+
+@pytest.fixture
+def tiny(tmp_path: Path) -> Path:
+    for name, text in {"en_ewt/train": EN * 8, "en_ewt/dev": EN}.items():
+        (tmp_path / name).parent.mkdir(exist_ok=True)
+        (tmp_path / f"{name}.conllu").write_text(text, "utf-8")
+    (tmp_path / "zh").mkdir()
+    for name in ("gsdsimp-dev", "pud", "hk", "cfl"):
+        (tmp_path / "zh" / f"{name}.conllu").write_text(ZH * 5, "utf-8")
+    return tmp_path
+
+
+def test_training_end_to_end_learns_and_repeats_itself(tiny: Path, tmp_path: Path) -> None:
+    treebanks, gold = load(tiny, "en")
+    sizes = {"rows": (200, 50, 100, 50), "width": 32, "hidden": 32}
+    recipe = replace(RECIPES["en"], epochs=12, batch_words=20, learn_rate=0.01, **sizes)
+    first, again, other = (fit(treebanks, recipe, seed=seed) for seed in (3, 3, 4))
+    assert first.to_bytes() == again.to_bytes() != other.to_bytes()
+    assert score_words(first, gold).las > 90  # its own training sentences
+    save(first, recipe, tmp_path / "saved", {})
+    loaded = spacy.load(tmp_path / "saved")
+    assert score_words(loaded, gold) == score_words(first, gold)
+    assert score_text(loaded, gold)[1] == 100
+    strings = (tmp_path / "saved/vocab/strings.json").read_text("utf-8")
+    assert "nsubj" in strings and "loudly" not in strings
+
+
+@pytest.mark.parametrize("lang", ["en", "zh"])
+def test_command_writes_a_folder_that_loads(tiny: Path, tmp_path: Path, lang: str) -> None:
+    result = CliRunner().invoke(
+        app, ["--ud", str(tiny), "--out", str(tmp_path / "out"), "--lang", lang, "--epochs", "1"]
+    )
+    assert result.exit_code == 0, result.output
+    assert re.search(rf"{lang} epoch 1: UPOS [\d.]+, UAS [\d.]+, LAS", result.output)
+    assert [path.name for path in (tmp_path / "out").iterdir()] == [f"{lang}_ud_small"]
+    nlp = spacy.load(tmp_path / "out" / f"{lang}_ud_small")
+    assert all(token.pos_ for token in nlp(TEXTS[lang]))
+
+
+def test_command_names_every_missing_file(tiny: Path) -> None:
+    (tiny / "zh/hk.conllu").unlink()
+    (tiny / "zh/cfl.conllu").unlink()
+    result = CliRunner().invoke(app, ["--ud", str(tiny), "--lang", "zh"])
+    assert result.exit_code == 2
+    assert (
+        "hk.conllu" in result.output and "cfl.conllu" in result.output and "--ud must name" in result.output
+    )
+    bad = CliRunner().invoke(app, ["--ud", str(tiny), "--lang", "de"])
+    assert bad.exit_code == 2 and "expected en, zh or all, found 'de'" in re.sub(r"\s+", " ", bad.output)
+
+
+def test_command_names_the_malformed_line(tiny: Path) -> None:
+    path = tiny / "en_ewt/dev.conllu"
+    path.write_text(EN.replace("2\tbark", "7\tbark"), "utf-8")
+    result = CliRunner().invoke(app, ["--ud", str(tiny), "--lang", "en"])
+    assert result.exit_code == 2 and f"{path}, line 3: expected word ID 2, found 7" in result.output
+
+
+def test_an_epoch_holds_every_sentence_once_and_keeps_documents_apart() -> None:
+    import random
+
+    recipe = replace(RECIPES["en"], several=0.9, batch_words=12)
+    bank = [
+        Sentence(f"d{i // 4}", (f"w{i}", "."), (True, True), ("X", "PUNCT"), (0, 0), ("root", "punct"))
+        for i in range(20)
+    ]
+    nlp = build(recipe)
+    runs = [
+        [t.text for t in e.reference if t.text != "."]
+        for b in batches(nlp, [bank], recipe, random.Random(1))
+        for e in b
+    ]
+    assert sorted(word for run in runs for word in run) == sorted(f"w{i}" for i in range(20))
+    assert max(map(len, runs)) > 1
+    assert all(len({int(word[1:]) // 4 for word in run}) == 1 for run in runs)
