@@ -133,7 +133,9 @@ class ShardWriter:
         return self._result
 
     def _check(self, batch: pa.RecordBatch) -> None:
-        if difference := schema_difference(self._schema, batch.schema, strings_for_dictionaries=True):
+        if not batch.schema.equals(self._schema, check_metadata=False) and (
+            difference := schema_difference(self._schema, batch.schema, strings_for_dictionaries=True)
+        ):
             raise ShardError(f"{self._path}: rows do not fit the shard's schema: {difference}")
         for field, column in zip(self._schema, batch.columns, strict=True):
             if not field.nullable and column.null_count:
@@ -170,7 +172,7 @@ class ShardWriter:
         columns = []
         for index, field in enumerate(self._schema):
             parts = [self._encode(field.name, batch.column(index)) for batch in taken]
-            columns.append(_canonical(parts[0] if len(parts) == 1 else pa.concat_arrays(parts)))
+            columns.append(_canonical(parts))
         self._writer.write_batch(pa.RecordBatch.from_arrays(columns, schema=self._schema))
 
     def _encode(self, name: str, column: pa.Array) -> pa.Array:
@@ -330,9 +332,16 @@ def _stands_for(want: pa.DataType, have: pa.DataType) -> bool:
     return (inner.value_type if pa.types.is_dictionary(inner) else inner) == wanted.value_type
 
 
-def _canonical(column: pa.Array) -> pa.Array:
-    """The same values with nothing left under nulls, so that equal rows are equal bytes."""
-    return column.take(pa.array(np.arange(len(column)))) if column.null_count else column
+def _canonical(parts: list[pa.Array]) -> pa.Array:
+    """The parts as one array in buffers of its own.
+
+    A slice shares its buffers, and Arrow pads what it writes with whatever lies behind the slice;
+    nor does it clear what lies under nulls. A copy has neither.
+    """
+    column = pa.concat_arrays(parts)
+    if column.null_count:
+        column = pa.concat_arrays([column.take(pa.array(np.arange(len(column))))])
+    return column
 
 
 def _row_bytes(batch: pa.RecordBatch) -> np.ndarray:
@@ -341,10 +350,12 @@ def _row_bytes(batch: pa.RecordBatch) -> np.ndarray:
     for column in batch.columns:
         if pa.types.is_list(column.type):
             lengths = pc.list_value_length(column)
-            width = 8 if not hasattr(column.type.value_type, "bit_width") else 4
+            item = column.type.value_type
+            width = item.bit_width // 8 if pa.types.is_primitive(item) else 8
         elif pa.types.is_string(column.type):
             lengths, width = pc.binary_length(column), 1
         else:
             continue
-        sizes += width * pc.fill_null(lengths, 0).to_numpy(zero_copy_only=False)
+        lengths = pc.fill_null(lengths, 0) if lengths.null_count else lengths
+        sizes += width * lengths.to_numpy(zero_copy_only=False)
     return sizes

@@ -35,9 +35,10 @@ def check_tree(view: View, facts: RowFacts) -> None:
     )
     view = view.good()
     trunk = np.flatnonzero(view.flat("tree_branch") == 0)
-    special = np.isin(view.flat("input_ids"), [facts.special_ids.cls, facts.special_ids.sep])
+    ids = view.flat("input_ids")
+    special = (ids == facts.special_ids.cls) | (ids == facts.special_ids.sep)
     _check_anchors(view, trunk, special)
-    _check_positions(view, trunk, max_positions)
+    _check_positions(view, max_positions)
 
 
 def _check_trunk(view: View) -> None:
@@ -59,15 +60,13 @@ def _check_trunk(view: View) -> None:
         ("tree_soft_positions", "tree_soft_positions", tokens.position[token]),
     ]
     for rule, name, want in pairs:
-        expected = np.full(len(branch), -1, np.int64)
-        expected[trunk] = want
         have = view.flat(name)
-        view.fail(
+        view.fail_at(
             rule,
             tree,
-            _only(trunk, have[trunk] != want, len(branch)),
-            lambda i, n=name, h=have, e=expected: (  # type: ignore[misc]
-                f"{n}[{tree.position[i]}] is {h[i]}, the trunk token there has {e[i]}"
+            trunk[have[trunk] != want],
+            lambda i, n=name, h=have, w=want: (  # type: ignore[misc]
+                f"{n}[{tree.position[i]}] is {h[i]}, the trunk token there has {w[np.searchsorted(trunk, i)]}"
             ),
         )
     index = view.flat("tree_trunk_index")
@@ -85,12 +84,14 @@ def _check_branches(view: View, facts: RowFacts) -> None:
     starts = np.flatnonzero(_branch_starts(branch, tree.first))
     row = tree.row[starts]
     expected = np.arange(len(starts)) - np.searchsorted(row, row) + 1
-    number = dict(zip(starts.tolist(), expected.tolist(), strict=True))
-    view.fail(
+    view.fail_at(
         "tree_branches",
         tree,
-        _only(starts, branch[starts] != expected, len(branch)),
-        lambda i: f"tree_branch[{tree.position[i]}] is {branch[i]}, the next branch is {number[i]}",
+        starts[branch[starts] != expected],
+        lambda i: (
+            f"tree_branch[{tree.position[i]}] is {branch[i]}, "
+            f"the next branch is {expected[np.searchsorted(starts, i)]}"
+        ),
     )
     view.fail("tree_branches", tree, tree.first & (branch != 0), lambda i: "the tree starts with a branch")
     count, triples = np.bincount(row, minlength=len(view)), view.shape("branch_triples").lengths
@@ -111,63 +112,68 @@ def _check_anchors(view: View, trunk: Ints, special: Bools) -> None:
     `trunk` int64[T of all rows]: flat index of each trunk token, in line with `special`.
     """
     tree, branch, mention = view.shape("tree_ids"), view.flat("tree_branch"), view.flat("tree_mention")
-    total, tokens = len(branch), view.shape("input_ids")
+    tokens = view.shape("input_ids")
     off = np.flatnonzero(branch != 0)
 
     def tell(i: int) -> str:
         return f"tree token {tree.position[i]} (branch {branch[i]}) has mention {mention[i]}"
 
     # Along the trunk: an anchor is a run of one mention.
-    anchor = mention[trunk].astype(np.int64)
+    anchor = mention[trunk]
     opens = tokens.first.copy()
     opens[1:] |= anchor[1:] != anchor[:-1]
     run = np.flatnonzero(opens & (anchor >= 0))
-    falls = np.zeros(len(run), bool)
-    falls[1:] = (anchor[run][1:] <= anchor[run][:-1]) & (tokens.row[run][1:] == tokens.row[run][:-1])
-    wrong = _only(trunk, anchor < -1, total) | _only(trunk[run], falls, total)
-    view.fail("tree_mention", tree, wrong, lambda i: f"{tell(i)}, which does not rise along the trunk")
-    wrong = _only(trunk, special & (anchor >= 0), total)
-    view.fail("tree_anchor", tree, wrong, lambda i: f"{tell(i)} on a special token")
-    closes = np.append(opens[1:], True)
-    follows = np.append(branch, 0)[trunk + 1] != 0  # the tree goes on with a branch
-    wrong = _only(trunk, follows & (anchor >= 0) & ~closes, total)
-    view.fail("tree_anchor", tree, wrong, lambda i: f"{tell(i)}: a branch splits its anchor")
-    wrong = _only(trunk, ~follows & (anchor >= 0) & closes, total)
-    view.fail("tree_anchor", tree, wrong, lambda i: f"{tell(i)}: no branch follows this anchor")
+    falls = run[1:][(anchor[run[1:]] <= anchor[run[:-1]]) & (tokens.row[run[1:]] == tokens.row[run[:-1]])]
+    view.fail_at(
+        "tree_mention", tree, trunk[falls], lambda i: f"{tell(i)}, which does not rise along the trunk"
+    )
+    view.fail_at("tree_mention", tree, trunk[anchor < -1], lambda i: f"{tell(i)}, expected -1 or more")
+    on = np.flatnonzero(anchor >= 0)
+    view.fail_at("tree_anchor", tree, trunk[on[special[on]]], lambda i: f"{tell(i)} on a special token")
+    closes = np.append(opens[1:], True)[on]
+    grafted = np.append(branch, 0)[trunk[on] + 1] != 0  # the tree goes on with a branch
+    split, bare = trunk[on[grafted & ~closes]], trunk[on[~grafted & closes]]
+    view.fail_at("tree_anchor", tree, split, lambda i: f"{tell(i)}: a branch splits its anchor")
+    view.fail_at("tree_anchor", tree, bare, lambda i: f"{tell(i)}: no branch follows this anchor")
     # On branches.
-    starts = branch[off] != branch[off - 1]
-    wrong = _only(off, mention[off] < 0, total)
-    wrong |= _only(off, ~starts & (mention[off] != mention[off - 1]), total)
-    view.fail("tree_mention", tree, wrong, lambda i: f"{tell(i)}, expected its anchor's")
-    wrong = _only(off, starts & (mention[off] != mention[off - 1]), total)
-    view.fail(
+    starts, moves = branch[off] != branch[off - 1], mention[off] != mention[off - 1]
+    wrong = off[(mention[off] < 0) | (~starts & moves)]
+    view.fail_at("tree_mention", tree, wrong, lambda i: f"{tell(i)}, expected its anchor's")
+    view.fail_at(
         "tree_anchor",
         tree,
-        wrong,
+        off[starts & moves],
         lambda i: f"{tell(i)} but stands behind mention {mention[i - 1]}: expected its anchor or a sibling",
     )
 
 
-def _check_positions(view: View, trunk: Ints, max_positions: int) -> None:
+def _check_positions(view: View, max_positions: int) -> None:
     """Branches count on from their anchor's last token, and have its type."""
     tree, branch = view.shape("tree_ids"), view.flat("tree_branch")
-    soft, types = view.flat("tree_soft_positions").astype(np.int64), view.flat("tree_token_type_ids")
+    soft, types = view.flat("tree_soft_positions"), view.flat("tree_token_type_ids")
     off = np.flatnonzero(branch != 0)
-    behind = trunk[np.searchsorted(trunk, off) - 1]  # the trunk token before each branch token
-    ahead = np.where(branch[off] == branch[off - 1], off - 1, behind)
+    last = np.maximum.accumulate(np.where(branch == 0, np.arange(len(branch)), 0))[off]  # on the trunk
+    ahead = np.where(branch[off] == branch[off - 1], off - 1, last)
+
+    def tell(i: int) -> str:
+        return f"tree token {tree.position[i]} (branch {branch[i]}) has soft position {soft[i]}"
+
+    view.fail_at(
+        "tree_soft_positions",
+        tree,
+        off[soft[off].astype(np.int32) != soft[ahead].astype(np.int32) + 1],
+        lambda i: f"{tell(i)}, which does not count on from its branch or anchor",
+    )
     view.fail(
         "tree_soft_positions",
         tree,
-        _only(off, soft[off] != soft[ahead] + 1, len(branch)) | (soft >= max_positions),
-        lambda i: (
-            f"tree token {tree.position[i]} (branch {branch[i]}) has soft position {soft[i]} "
-            f"behind {soft[i - 1]}; max_positions is {max_positions}"
-        ),
+        soft >= max_positions,
+        lambda i: f"{tell(i)}, max_positions is {max_positions}",
     )
-    view.fail(
+    view.fail_at(
         "tree_token_types",
         tree,
-        _only(off, types[off] != types[behind], len(branch)),
+        off[types[off] != types[last]],
         lambda i: f"tree token {tree.position[i]} has type {types[i]}, not its anchor's",
     )
 
@@ -176,10 +182,3 @@ def _branch_starts(branch: Ints, first: Bools) -> Bools:
     starts = branch != 0
     starts[1:] &= (branch[1:] != branch[:-1]) | first[1:]
     return starts
-
-
-def _only(at: Ints, flags: Bools, total: int) -> Bools:
-    """bool[total]: true at those of the indices `at` that are flagged."""
-    result = np.zeros(total, bool)
-    result[at[flags]] = True
-    return result

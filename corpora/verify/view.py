@@ -111,7 +111,11 @@ class View:
     def fail(self, rule: str, shape: Shape, flags: Bools, detail: Callable[[int], str]) -> None:
         """Rows that hold a flagged element break `rule`; `detail` is told an element's flat index."""
         if flags.any():
-            at = np.flatnonzero(flags)
+            self.fail_at(rule, shape, np.flatnonzero(flags), detail)
+
+    def fail_at(self, rule: str, shape: Shape, at: Ints, detail: Callable[[int], str]) -> None:
+        """As `fail`, with the flat indices of the elements instead of flags; they rise."""
+        if len(at):
             rows, first = np.unique(shape.row[at], return_index=True)
             self._fail(rule, rows, lambda index: detail(int(at[first[index]])))
 
