@@ -1,13 +1,15 @@
 """Where bytes live: the only module that opens, lists, renames or removes files.
 
 Local paths go through plain Python. Paths with a scheme (`gs://`, `s3://`, `hdfs://`) go through
-Beam's FileSystems, imported when the first such path is met. Decompression is Arrow's: one
-C++ stream for gzip, bzip2 and Zstandard alike that reads every member, stream or frame, sees
-truncation in all three and never holds more than a buffer, whatever the file blows up to.
+Beam's FileSystems, imported when the first such path is met. Decompression never holds more than
+a buffer, whatever a file blows up to, reads every member, stream or frame, and takes nothing
+for the end that is not one. gzip and Zstandard are Arrow's (the zstandard package's streams end
+quietly where a file is cut off); bzip2 is Python's (Arrow's fails on an empty stream among others).
 """
 
 from __future__ import annotations
 
+import bz2
 import errno
 import glob
 import io
@@ -196,7 +198,7 @@ class _Decompressed(io.RawIOBase):
     def __init__(self, path: str, codec: str) -> None:
         self._path, self._codec, self._at = path, codec, 0
         self._file = open_read(path)
-        self._stream = pa.CompressedInputStream(pa.PythonFile(self._file, mode="r"), codec)
+        self._stream = _stream(self._file, codec)
 
     def readable(self) -> bool:
         return True
@@ -204,20 +206,21 @@ class _Decompressed(io.RawIOBase):
     def readinto(self, buffer: Any) -> int:
         view = memoryview(buffer).cast("B")
         try:
-            count = self._stream.readinto(view)
-        except OSError as error:
+            data = self._stream.read(len(view))
+        except (OSError, pa.ArrowException) as error:
             self._fail(error, len(view))
-        self._at += count
-        return int(count)
+        view[: len(data)] = data
+        self._at += len(data)
+        return len(data)
 
-    def _fail(self, error: OSError, asked: int) -> NoReturn:
+    def _fail(self, error: Exception, asked: int) -> NoReturn:
         """Say how far the data goes: the failed read lost what it had decompressed before the damage."""
         if is_uri(self._path):  # reading it all again could cost more than the last bytes are worth
             raise CorruptFileError(self._path, self._at, str(error), exact=False) from error
         reached = self._at
         with open_read(self._path) as file:
-            stream = pa.CompressedInputStream(pa.PythonFile(file, mode="r"), self._codec)
-            with suppress(OSError):
+            stream = _stream(file, self._codec)
+            with suppress(OSError, pa.ArrowException):
                 left = self._at
                 while left:
                     left -= len(stream.read(min(left, 1 << 18)))
@@ -229,6 +232,39 @@ class _Decompressed(io.RawIOBase):
         if not self.closed:
             self._file.close()
         super().close()
+
+
+def _stream(file: BinaryIO, codec: str) -> Any:
+    if codec == "bz2":
+        return _Bzip2(file)
+    return pa.CompressedInputStream(pa.PythonFile(file, mode="r"), codec)
+
+
+class _Bzip2:
+    """Successive bzip2 streams; raises OSError where the last one is cut off or followed by other bytes."""
+
+    def __init__(self, file: BinaryIO) -> None:
+        self._file = file
+        self._stream: bz2.BZ2Decompressor | None = None
+        self._input = b""
+
+    def read(self, size: int) -> bytes:
+        """At most `size` bytes; none at the end."""
+        while True:
+            if self._stream is None or self._stream.needs_input:
+                self._input = self._input or self._file.read(1 << 16)
+                if not self._input:
+                    if self._stream is None:
+                        return b""
+                    raise OSError("the last bzip2 stream is cut off")
+            if self._stream is None:
+                self._stream = bz2.BZ2Decompressor()
+            data = self._stream.decompress(self._input, size)
+            self._input = b""
+            if self._stream.eof:
+                self._input, self._stream = self._stream.unused_data, None
+            if data:
+                return data
 
 
 def read_bytes(path: str) -> bytes:

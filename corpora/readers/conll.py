@@ -13,12 +13,15 @@ from typing import TYPE_CHECKING, BinaryIO
 import pyarrow as pa
 
 from corpora.readers.fields import joiner_of
-from corpora.readers.lines import LineNumbers, Paragraph, TooLong, read_paragraphs
+from corpora.readers.lines import LineNumbers, TooLong, read_paragraphs
 from corpora.readers.sink import FieldError, Sink
 
 if TYPE_CHECKING:
     from corpora.layout import InputConfig
     from corpora.plan import Part
+
+MAX_SENTENCE_BYTES = 1 << 20
+"""A longer sentence is rejected: a file that lacks its blank lines, not a sentence."""
 
 
 def read_conll(
@@ -32,15 +35,15 @@ def read_conll(
 ) -> Iterator[pa.Table]:
     """Tables of the part's sentences as they fill; without labels unless the task is `tag`."""
     joiner = joiner_of(layout, language)
-    for found in read_paragraphs(file, part, layout.encoding, numbers=numbers):
+    paragraphs = read_paragraphs(file, part, layout.encoding, numbers=numbers, limit=MAX_SENTENCE_BYTES)
+    for found in paragraphs:
         if isinstance(found, TooLong):
-            sink.too_long(found)
+            sink.too_long(found, MAX_SENTENCE_BYTES)
             continue
-        raw = b"\n".join(found.lines)
         try:
-            tokens, labels = _columns(sink.decode(raw, found.start), found, labelled=task == "tag")
+            tokens, labels = _columns(sink.decode(found.raw, found.start), labelled=task == "tag")
         except FieldError as error:
-            sink.reject(found.start, found.first, error.reason, error.detail, raw)
+            sink.reject(found.start, found.first, error.reason, error.detail, found.raw)
             continue
         if not tokens:  # nothing but -DOCSTART-
             continue
@@ -52,7 +55,7 @@ def read_conll(
             yield from sink.take()
 
 
-def _columns(text: str, found: Paragraph, *, labelled: bool) -> tuple[list[str], list[str]]:
+def _columns(text: str, *, labelled: bool) -> tuple[list[str], list[str]]:
     tokens, labels = [], []
     for i, line in enumerate(text.split("\n"), 1):
         line = line.removesuffix("\r")

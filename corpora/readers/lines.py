@@ -72,11 +72,14 @@ class TooLong(NamedTuple):
 
 
 class Paragraph(NamedTuple):
-    """Lines between blank lines; `start` is the byte offset of its first byte, `first` its line."""
+    """What stands between blank lines, without its last line end.
+
+    `start` is the byte offset of its first byte; `first` lines of the range come before it.
+    """
 
     start: int
     first: int
-    lines: list[bytes]
+    raw: bytes
 
 
 @dataclass
@@ -262,8 +265,7 @@ def read_paragraphs(
 ) -> Iterator[Paragraph | TooLong]:
     """Paragraphs of a part: runs of lines that are not blank; blank runs are one boundary.
 
-    The lines keep the CR of inner CRLF, so that joining them with LF gives the file's own bytes;
-    the last one loses it. A paragraph longer than `limit` comes as TooLong.
+    A paragraph longer than `limit` comes as TooLong.
     """
     gather = _Gather(limit, started=part.start == 0)
     count = 0
@@ -309,22 +311,26 @@ class _Gather:
             elif self.started and not self.dropping:
                 if not self.lines:
                     self.start, self.first, self.held = found.starts[i], found.first + i, 0
+                elif len(self.lines) >= 4096:  # many tiny objects would take far more than their bytes
+                    self.lines = [b"\n".join(self.lines)]
                 self.lines.append(line)
                 self.held += len(line) + 1
                 self.ended = found.ended
                 if self.held - 1 > self.limit:
-                    yield self._drop(TooLong(self.start, self.first, self.lines[0][:HEAD]))
+                    yield self._drop(None)
 
-    def _drop(self, found: TooLong) -> TooLong:
-        if self.lines:
-            found = TooLong(self.start, self.first, self.lines[0][:HEAD])
+    def _drop(self, line: TooLong | None) -> TooLong:
+        """Give the paragraph up, because it or its next `line` is too long."""
+        if self.lines or line is None:
+            line = TooLong(self.start, self.first, b"\n".join(self.lines)[:HEAD])
         self.lines, self.dropping = [], True
-        return found
+        return line
 
     def close(self) -> Iterator[Paragraph]:
         """The paragraph gathered so far, if any."""
         if self.lines:
-            if self.ended and self.lines[-1].endswith(b"\r"):
-                self.lines[-1] = self.lines[-1][:-1]
-            yield Paragraph(self.start, self.first, self.lines)
+            raw = b"\n".join(self.lines)
+            if self.ended and raw.endswith(b"\r"):
+                raw = raw[:-1]
+            yield Paragraph(self.start, self.first, raw)
         self.lines, self.dropping = [], False

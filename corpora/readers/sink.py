@@ -66,8 +66,9 @@ class Sink:
         detail = detail.encode("utf-8", "backslashreplace").decode()
         self._on_reject(Reject(self._name, byte, line, reason, detail, excerpt))
 
-    def too_long(self, found: TooLong) -> None:
-        detail = f"the record is longer than {MAX_RECORD_BYTES:,} bytes"
+    def too_long(self, found: TooLong, limit: int = MAX_RECORD_BYTES) -> None:
+        """A record longer than `limit` bytes."""
+        detail = f"the record is longer than {limit:,} bytes"
         self.reject(found.start, found.first, "record_too_long", detail, found.head[:HEAD])
 
     def decode(self, raw: bytes, byte: int) -> str:

@@ -43,7 +43,7 @@ def read_text(
             if isinstance(found, TooLong):
                 sink.too_long(found)
             else:
-                _add(sink, found.start, found.first, b"\n".join(found.lines))
+                _add(sink, found.start, found.first, found.raw)
             if sink.ready:
                 yield from sink.take()
 
