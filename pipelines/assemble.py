@@ -241,14 +241,14 @@ class _Pairs(_Maker):
     def _add(
         self, document: int, a: tuple[int, int], other: int, b: tuple[int, int], label: int, dice: Dice
     ) -> None:
-        lengths = (a[1] - a[0], b[1] - b[0])
-        if sum(lengths) > self.budget:
+        left, right = a[1] - a[0], b[1] - b[0]
+        if left + right > self.budget:
             self.counters["truncated_rows"] += 1
-            left = longest_first(*lengths, self.budget)
-            a, b = (
-                self._shrink(text, span, length - int(keep), dice)
-                for text, span, length, keep in zip((document, other), (a, b), lengths, left, strict=True)
-            )
+            half = self.budget // 2  # `longest_first` in plain numbers
+            keep_a = max(self.budget - right, min(left, self.budget - half))
+            keep_b = max(self.budget - left, min(right, half))
+            a = self._shrink(document, a, left - keep_a, dice)
+            b = self._shrink(other, b, right - keep_b, dice)
         self.spans.append((document, other, *a, *b, label))
 
     def _shrink(self, text: int, span: tuple[int, int], count: int, dice: Dice) -> tuple[int, int]:

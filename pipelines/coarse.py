@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Sequence
+from pathlib import Path
 
 import numpy as np
 from numpy.typing import NDArray
@@ -33,7 +34,7 @@ class CoarseVocabulary:
         vocab = parse_vocab(content, path, "encode.coarse.vocab")
         self.vocab_size: int = 1 + max(vocab.values())
         self.special_ids = {role: vocab[names[0]] for role, names in SPECIAL_TOKENS.items()}
-        self._identity = {"name": spec, "sha256": hashlib.sha256(content).hexdigest()}
+        self._identity = {"name": Path(spec).name, "sha256": hashlib.sha256(content).hexdigest()}
         self._tokenizer = tokenizer
         # Text never yields a special token. The first of two entries that compare equal wins.
         self._ids: dict[str, int] = {}
@@ -43,7 +44,7 @@ class CoarseVocabulary:
         self._seen: dict[str, int] = {}
 
     def identity(self) -> dict[str, str]:
-        """Name as configured and SHA-256 of the file."""
+        """Name and SHA-256 of the file."""
         return dict(self._identity)
 
     def look_up(self, texts: Texts, words: Words) -> NDArray[np.int32]:

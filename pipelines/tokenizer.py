@@ -50,6 +50,7 @@ SPECIAL_TOKENS = {
 # A text longer than a slice is cut before a space, else after CJK punctuation: the pieces
 # tokenize as the whole does, because pre-tokenizers split there anyway.
 _SOFT_CUT = re.compile(r"(?<=\S)(?=\s)|(?<=[。！？；，、：])(?=\w)")
+_LOOK_BACK = 1024
 
 
 class Tokens(NamedTuple):
@@ -96,7 +97,7 @@ class Tokenizer:
         return self.special_ids["unk"]
 
     def identity(self) -> dict[str, str]:
-        """Name as configured, SHA-256 of the vocabulary's bytes, version of the library."""
+        """Name (of the file or on the hub), SHA-256 of the vocabulary's bytes, version of the library."""
         return {"name": self._name, "sha256": self._sha256, "version": tokenizers.__version__}
 
     def surface(self, token_id: int) -> str | None:
@@ -123,6 +124,7 @@ class Tokenizer:
             ids.append(np.fromiter(chain.from_iterable([e.ids for e in encodings]), np.int32, total))
             pairs = chain.from_iterable(chain.from_iterable([e.offsets for e in encodings]))
             span = np.fromiter(pairs, np.int32, 2 * total).reshape(-1, 2)
+            _widen(span)
             if any(shifts):
                 span += np.repeat(np.asarray(shifts, np.int32), sizes)[:, None]
             spans.append(span)
@@ -195,14 +197,14 @@ def load_tokenizer(spec: str, *, config_path: str = "", lowercase: bool = True) 
             core = tokenizers.Tokenizer.from_str(content.decode("utf-8"))
         except Exception as error:  # the library raises bare Exception
             raise ConfigError(f"encode.tokenizer: {path} is not a tokenizer.json: {error}") from None
-        return Tokenizer(core, spec, content)
+        return Tokenizer(core, Path(spec).name, content)
     vocab = parse_vocab(content, path, "encode.tokenizer")
     core = tokenizers.Tokenizer(
         models.WordPiece(vocab, unk_token="[UNK]", max_input_chars_per_word=MAX_WORD_CHARS)  # noqa: S106
     )
     core.normalizer = normalizers.BertNormalizer(lowercase=lowercase)
     core.pre_tokenizer = pre_tokenizers.BertPreTokenizer()
-    return Tokenizer(core, spec, content)
+    return Tokenizer(core, Path(spec).name, content)
 
 
 def parse_vocab(content: bytes, path: str, field: str) -> dict[str, int]:
@@ -288,6 +290,15 @@ def _word_normalizer(description: dict[str, Any] | None) -> Any:
     return tokenizers.Tokenizer.from_str(json.dumps(body)).normalizer
 
 
+def _widen(span: NDArray[np.int32]) -> None:
+    """Give byte-level tokens that are white space, whose offsets are trimmed to nothing, that space back."""
+    empty = span[:, 0] == span[:, 1]
+    if empty.any():
+        at_start = span[:, 0] == 0  # a space that the tokenizer put in front of the text
+        span[empty & ~at_start, 0] -= 1
+        span[empty & at_start, 1] = 1
+
+
 def _slices(texts: Sequence[str]) -> Iterator[tuple[list[int], list[int], list[str]]]:
     """(text index, first character, piece) columns, about `SLICE_CHARS` of text at a time."""
     owners: list[int] = []
@@ -315,8 +326,9 @@ def _piece_stop(text: str, start: int) -> int:
     limit = start + SLICE_CHARS
     if limit >= len(text):
         return len(text)
-    for low in range(limit - 1024, start, -1024):
-        cuts = [m.start() for m in _SOFT_CUT.finditer(text, low, limit)]
-        if cuts:
+    low = limit
+    while low > start + 1:
+        low = max(low - _LOOK_BACK, start + 1)
+        if cuts := [match.start() for match in _SOFT_CUT.finditer(text, low, limit)]:
             return cuts[-1]
     return limit

@@ -1,0 +1,120 @@
+"""The tokenizer, vocabulary and graph that a config names: loaded where first needed, never pickled."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from functools import cached_property
+from typing import Any
+
+from numpy.typing import NDArray
+
+from kg.graph import KnowledgeGraph
+from kg.tree import GraftPolicy
+from pipelines.coarse import CoarseVocabulary
+from pipelines.config import Config, ConfigError
+from pipelines.ragged import Ints
+from pipelines.tokenizer import Tokenizer, load_tokenizer
+
+
+class Tools:
+    """What stage 2 computes with. A pickled copy carries the names only and loads for itself."""
+
+    def __init__(self, config: Config, config_path: str, graph: str | None = None) -> None:
+        """`graph`: folder of the compiled graph."""
+        self._config, self._config_path, self._graph_folder = config, config_path, graph
+        self._groups = config.encode.columns
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {name: self.__dict__[name] for name in ("_config", "_config_path", "_graph_folder", "_groups")}
+
+    @staticmethod
+    def check(config: Config, config_path: str) -> None:
+        """Find a wrong tokenizer, vocabulary, budget or label list before any work. Raises ConfigError."""
+        tools = Tools(config, config_path)
+        _ = tools.tokenizer, tools.coarse, tools.policy
+        names = config.encode.labels or []
+        if repeated := [name for i, name in enumerate(names) if name in names[:i]]:
+            raise ConfigError(f"encode.labels: {repeated[0]!r} is listed twice")
+
+    @cached_property
+    def tokenizer(self) -> Tokenizer:
+        encode = self._config.encode
+        return load_tokenizer(encode.tokenizer, config_path=self._config_path, lowercase=encode.lowercase)
+
+    @cached_property
+    def coarse(self) -> CoarseVocabulary | None:
+        """None without the coarse group."""
+        coarse = self._config.encode.coarse
+        if "coarse" not in self._groups or coarse is None:
+            return None
+        return CoarseVocabulary(coarse.vocab, self._config_path, self.tokenizer)
+
+    @cached_property
+    def graph(self) -> KnowledgeGraph | None:
+        """None without the tree group."""
+        if "tree" not in self._groups:
+            return None
+        if self._graph_folder is None:
+            raise ConfigError("encode.columns has 'tree': compile the graph first")
+        return KnowledgeGraph.open(self._graph_folder)
+
+    @cached_property
+    def tokenize_branches(self) -> Callable[[Sequence[str]], tuple[NDArray[Any], Ints]]:
+        """One and the same object at every call: the graph keeps its results by it."""
+        return self.tokenizer.encode_ids
+
+    @cached_property
+    def policy(self) -> GraftPolicy:
+        """The `graph` section with defaults filled in. Raises ConfigError for budgets below the trunk's."""
+        graph, trunk = self._config.graph, self._config.encode.max_length
+        if graph is None:
+            return GraftPolicy(max_length=trunk, max_positions=trunk)
+        for field, value in (("max_length", graph.max_length), ("max_positions", graph.max_positions)):
+            if value is not None and value < trunk:
+                raise ConfigError(
+                    f"graph.{field} is {value}, less than encode.max_length = {trunk}: rows without any branch "
+                    f"would not fit. Raise graph.{field} or lower encode.max_length."
+                )
+        return GraftPolicy(
+            match=graph.match,
+            branches_per_mention=graph.branches_per_mention,
+            predicate=graph.predicate,
+            min_mention_length=graph.min_mention_length,
+            max_object_length=graph.max_object_length,
+            stop=frozenset(graph.stop),
+            max_length=graph.max_length or trunk,
+            max_positions=graph.max_positions or trunk,
+        )
+
+    @property
+    def matches_words(self) -> bool:
+        """Whether mentions are words of the segmentation."""
+        graph = self._config.graph
+        return "tree" in self._groups and graph is not None and graph.match == "words"
+
+    def identities(self) -> dict[str, Any]:
+        """Name and content hash of each."""
+        found: dict[str, Any] = {"tokenizer": self.tokenizer.identity()}
+        if self.coarse is not None:
+            found["coarse_vocab"] = self.coarse.identity()
+        if self.graph is not None:
+            info = self.graph.info
+            found["graph"] = {"sha256": info.sha256, "triples": info.triples, "subjects": info.subjects}
+        return found
+
+    def facts(self) -> dict[str, Any]:
+        """What shards say about their values: special ids, vocabulary sizes, budgets."""
+        found: dict[str, Any] = {
+            "special_ids": self.tokenizer.special_ids,
+            "vocab_size": self.tokenizer.vocab_size,
+            "max_length": self._config.encode.max_length,
+        }
+        if self.coarse is not None:
+            found |= {
+                "coarse_special_ids": self.coarse.special_ids,
+                "coarse_vocab_size": self.coarse.vocab_size,
+            }
+        if self.graph is not None:
+            policy = self.policy
+            found |= {"tree_max_length": policy.max_length, "max_positions": policy.max_positions}
+        return found
