@@ -1,0 +1,220 @@
+"""A dataset folder as something to look at: splits, shards, rows by number or id, token strings.
+
+Read-only. A folder whose run did not finish, or that lost a shard, can still be looked at: what
+is missing is said in `notes`. Whether the data is right is for `corpora.verify` to say.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from corpora import files
+from corpora.manifest import MANIFEST, SHARD_NAME, Manifest, ManifestError, read_manifest
+from corpora.schema import read_metadata
+from corpora.shards import ShardError, open_shard, read_batches
+from pipelines.legible import legible
+
+TOKENS = "tokens.txt"
+COARSE_TOKENS = "coarse_tokens.txt"
+GRAPH = "graph"
+
+
+class FolderError(ValueError):
+    """The folder, split, row or id asked for is not there; the message says what is."""
+
+
+@dataclass(frozen=True)
+class Shard:
+    """The `index`-th of `count` shard files of a split."""
+
+    split: str
+    name: str
+    path: str
+    index: int
+    count: int
+
+
+@dataclass(frozen=True)
+class Place:
+    """Where a row lies: `row` counts within the split, `shard_row` within its shard, both from 0."""
+
+    split: str
+    shard: str
+    shard_row: int
+    row: int
+
+
+@dataclass(frozen=True)
+class Folder:
+    """An opened dataset folder; make one with `open_folder`."""
+
+    path: str
+    shards: dict[str, list[Shard]]
+    """By split; `train` first, then by name; within a split in shard order."""
+    schema: pa.Schema
+    metadata: dict[str, Any]
+    manifest: Manifest | None
+    notes: list[str] = field(default_factory=list)
+
+    @property
+    def stage(self) -> str:
+        """`annotate` (documents) or `encode` (rows)."""
+        return str(self.metadata.get("stage", "encode"))
+
+    def batches(self, split: str, columns: Sequence[str] | None = None) -> Iterator[pa.RecordBatch]:
+        """Record batches of a split in order, one held at a time, with only `columns` where given."""
+        for shard in self.shards[split]:
+            for batch in _batches(shard):
+                yield batch if columns is None else batch.select(columns)
+
+    def rows(self, split: str) -> int:
+        """Rows of a split, as the shards say."""
+        return sum(batch.num_rows for batch in self.batches(split))
+
+    def row(self, number: int, split: str | None = None) -> tuple[Place, dict[str, Any]]:
+        """The row of this number, from 0, as plain Python values. Raises FolderError."""
+        split = self._split(split)
+        total = 0
+        for shard in self.shards[split]:
+            before = total
+            for batch in _batches(shard):
+                if 0 <= number - total < batch.num_rows:
+                    at = Place(split, shard.name, number - before, number)
+                    return at, batch.slice(number - total, 1).to_pylist()[0]
+                total += batch.num_rows
+        if not total:
+            raise FolderError(f"split {split!r} of {self.path} has no rows")
+        raise FolderError(
+            f"split {split!r} of {self.path} has no row {number}: "
+            f"it holds {total:,} rows, numbered 0 to {total - 1}"
+        )
+
+    def row_of(self, id: str, split: str | None = None) -> tuple[Place, dict[str, Any]]:
+        """The first row whose id (document id in an annotated folder) is `id`. Raises FolderError."""
+        column = "doc_id" if self.stage == "annotate" else "id"
+        splits = [self._split(split)] if split is not None else list(self.shards)
+        for name in splits:
+            total = 0
+            for shard in self.shards[name]:
+                before = total
+                for batch in _batches(shard):
+                    at = pc.index(batch.column(column), id).as_py()
+                    if at >= 0:
+                        place = Place(name, shard.name, total + at - before, total + at)
+                        return place, batch.slice(at, 1).to_pylist()[0]
+                    total += batch.num_rows
+        _, first = self.row(0, splits[0])
+        raise FolderError(
+            f"no row of {self.path} has the id {legible(id)!r} (looked in {', '.join(splits)}); "
+            f"ids look like {legible(first[column])!r}"
+        )
+
+    def strings(self, name: str) -> list[str] | None:
+        """The lines of `tokens.txt` or `coarse_tokens.txt`, a string an id; None where there is no file."""
+        path = files.join(self.path, name)
+        if not files.exists(path):
+            return None
+        lines = files.read_bytes(path).decode("utf-8", "backslashreplace").split("\n")
+        return lines[:-1] if lines[-1] == "" else lines
+
+    def graph(self) -> Any | None:
+        """The compiled graph beside the shards, or None; says why in `notes` where it cannot be used."""
+        path = files.join(self.path, GRAPH)
+        if not files.exists(path):
+            return None
+        try:
+            from kg.graph import KnowledgeGraph
+
+            graph = KnowledgeGraph.open(Path(path))
+        except (ImportError, OSError, ValueError) as error:
+            self._note(f"the graph cannot be opened, triples are shown by number: {error}")
+            return None
+        wanted = (self.metadata.get("graph") or {}).get("sha256")
+        found = getattr(getattr(graph, "info", graph), "sha256", None)
+        if wanted and found and wanted != found:
+            self._note("the graph in the folder is not the one these rows were made with: triples left out")
+            return None
+        return graph
+
+    def _note(self, text: str) -> None:
+        if text not in self.notes:
+            self.notes.append(text)
+
+    def _split(self, split: str | None) -> str:
+        if split is None:
+            return next(iter(self.shards))
+        if split not in self.shards:
+            raise FolderError(f"{self.path} has no split {legible(split)!r}; it has {', '.join(self.shards)}")
+        return split
+
+
+def open_folder(path: str | Path) -> Folder:
+    """Open a folder that a run wrote.
+
+    Raises:
+        FolderError: no such folder, no shards in it, or files of another project or release.
+    """
+    path = str(path)
+    found = [(m, m.group()) for n in _names(path) if (m := SHARD_NAME.fullmatch(n))]
+    if not found:
+        raise FolderError(_why_no_shards(path))
+    shards: dict[str, list[Shard]] = {}
+    for match, name in sorted(found, key=lambda f: (f[0]["split"] != "train", f[1])):
+        shard = Shard(match["split"], name, files.join(path, name), int(match["index"]), int(match["count"]))
+        shards.setdefault(shard.split, []).append(shard)
+    first = next(iter(shards.values()))[0]
+    try:
+        schema = open_shard(first.path).schema
+        metadata = read_metadata(schema)
+    except ShardError as error:
+        raise FolderError(str(error)) from error
+    except ValueError as error:
+        raise FolderError(f"{first.path}: {error}") from error
+    notes = [
+        f"{missing:,} of {own[0].count:,} shards of split {split!r} are missing"
+        for split, own in shards.items()
+        if (missing := own[0].count - len({s.index for s in own})) > 0
+    ]
+    manifest = None
+    try:
+        manifest = read_manifest(path)
+    except ManifestError as error:
+        finished = files.exists(files.join(path, MANIFEST))
+        notes.append(str(error) if finished else f"no {MANIFEST}: the run that writes here did not finish")
+    return Folder(path, shards, schema, metadata, manifest, notes)
+
+
+def _batches(shard: Shard) -> Iterator[pa.RecordBatch]:
+    try:
+        yield from read_batches(open_shard(shard.path))
+    except (pa.ArrowException, OSError) as error:
+        raise FolderError(
+            f"{shard.path} cannot be read ({error}); run treegraft verify on the folder"
+        ) from error
+
+
+def _names(path: str) -> list[str]:
+    """Names in a folder; none in a file."""
+    try:
+        return files.list_names(path)
+    except NotADirectoryError:
+        return []
+
+
+def _why_no_shards(path: str) -> str:
+    if not files.exists(path):
+        return f"{path} does not exist; give the folder that `treegraft preprocess` wrote"
+    if not files.is_uri(path) and not Path(path).is_dir():
+        return f"{path} is a file; give the dataset's folder"
+    hint = "give the folder that `treegraft preprocess` wrote"
+    for name in _names(path)[:200]:
+        if any(SHARD_NAME.fullmatch(n) for n in _names(files.join(path, name))):
+            hint = f"did you mean {files.join(path, name)}?"
+            break
+    return f"{path} is not a dataset folder: it holds no shards (<split>-00000-of-00016.arrow); {hint}"

@@ -1,0 +1,97 @@
+"""Who sees whom in one row, from the same integers that the models' masks are made of."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+from rich.cells import cell_len
+from rich.text import Text
+
+from pipelines.legible import clip, legible_token, pad
+from pipelines.rowview import RowView
+from pipelines.treeview import upright, window
+
+_LABEL_CELLS = 12
+_HEADER_LINES = 6
+
+
+def visible(branch: np.ndarray, mention: np.ndarray) -> np.ndarray:
+    """The visible matrix (K-BERT, section 3.3) of the tokens given, bool[n, n].
+
+    Two tokens see each other if they are of the same branch (the trunk is branch 0), or if exactly
+    one of them is on the trunk and both belong to the same mention. Shapes int[n] each.
+    """
+    same = branch[:, None] == branch[None, :]
+    one_on_trunk = (branch[:, None] == 0) != (branch[None, :] == 0)
+    mentions = (mention[:, None] == mention[None, :]) & (mention[:, None] >= 0)
+    return same | (one_on_trunk & mentions)
+
+
+def ancestors(word: np.ndarray, dfs_in: np.ndarray, dfs_out: np.ndarray) -> np.ndarray:
+    """The syntax mask (SG-Net, section 3.2) of the tokens given, bool[n, n]; rows are queries.
+
+    A token sees every token of its own word and of the word's ancestors; a special token (word -1)
+    sees itself alone. `word` is int[n], `dfs_in` and `dfs_out` int[W].
+    """
+    inside = (word >= 0) & (word < len(dfs_in))
+    at = np.where(inside, word, 0)
+    start, stop = (x[at] if len(x) else np.zeros(len(word), np.int64) for x in (dfs_in, dfs_out))
+    seen = (start[None, :] <= start[:, None]) & (start[:, None] < stop[None, :])
+    both = inside[:, None] & inside[None, :]
+    return (seen & both) | np.eye(len(word), dtype=bool)
+
+
+def make_grid(
+    view: RowView, grid: str, max_grid: int, width: int | None = None
+) -> tuple[str, str, list[tuple[str, str]], np.ndarray] | None:
+    """Title, note, (label, position) of each token shown, and bool[n, n] of who sees whom.
+
+    None where the row has neither tree nor parse. Only the window's part of the mask is computed.
+    """
+    if grid == "visible" and view.tree is not None:
+        strings = [(legible_token(t.string), str(t.soft)) for t in view.tree]
+        mention = next((i for i, t in enumerate(view.tree) if t.mention >= 0), None)
+        what, unit = "visible matrix", "tree tokens"
+    elif view.words is not None:
+        strings = [(legible_token(t.string), str(t.index)) for t in view.tokens]
+        mention = next((t.index for t in view.tokens if t.mention is not None), None)
+        what, unit = "syntax mask (ancestors)", "tokens"
+    else:
+        return None
+    size = max(max_grid, 1)
+    if width is not None:
+        size = max(1, min(size, (width - _LABEL_CELLS - 8) // 2))
+    start, stop = window(len(strings), mention, size)
+    if what == "visible matrix":
+        shown = (view.tree or [])[start:stop]
+        seen = visible(np.array([t.branch for t in shown], int), np.array([t.mention for t in shown], int))
+    else:
+        dfs = view.dfs or (np.zeros(0, int), np.zeros(0, int))
+        words = [-1 if t.word is None else t.word for t in view.tokens[start:stop]]
+        seen = ancestors(np.array(words, int), *dfs)
+    note = f"{len(strings):,} {unit}; ● = row sees column"
+    if stop - start < len(strings):
+        where = "around the first mention" if mention is not None else "from the start"
+        note = f"{unit} {start} to {stop - 1} of {len(strings):,}, {where}; ● = row sees column"
+    return what, note, strings[start:stop], seen
+
+
+def grid_text(labels: Sequence[tuple[str, str]], seen: np.ndarray) -> Text:
+    """A mask as characters, two cells a column: ● visible, · hidden."""
+    names = [clip(name, _LABEL_CELLS) for name, _ in labels]
+    left = max((cell_len(n) for n in names), default=0)
+    right = max((len(p) for _, p in labels), default=0)
+    height = min(_HEADER_LINES, max((len(n) for n, _ in labels), default=0))
+    text = Text(no_wrap=True, overflow="ignore")
+    for line in upright([name for name, _ in labels], height):
+        text.append(" " * (left + right + 2))
+        text.append("".join(pad(char, 2) for char in line).rstrip() + "\n", "dim")
+    for name, (_, position), row in zip(names, labels, seen.tolist(), strict=True):
+        text.append(" " * (left - cell_len(name)) + name)
+        text.append(f" {position:>{right}} ", "dim")
+        for mark in row:
+            text.append("● " if mark else "· ", "" if mark else "dim")
+        text.append("\n")
+    text.rstrip()
+    return text

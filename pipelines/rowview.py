@@ -1,0 +1,270 @@
+"""One row, or one annotated document, with its indices turned into strings; rendering comes after.
+
+Nothing here trusts the row: an index that points nowhere shows as a question mark, so that a
+wrong row can be looked at too.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from corpora.schema import IGNORED_LABEL
+from pipelines.folder import COARSE_TOKENS, TOKENS, Folder, Place
+
+NSP = {0: "B follows A", 1: "B is random", None: "single segment, no next-sentence label"}
+UNKNOWN = "?"
+
+
+@dataclass(frozen=True)
+class Token:
+    """A token of `input_ids`: `piece` is the text it stands for, None for a special token."""
+
+    index: int
+    id: int
+    string: str
+    piece: str | None
+    segment: int
+    start: int
+    stop: int
+    word: int | None = None
+    coarse: int | None = None
+    label: str | None = None
+    soft: int | None = None
+    mention: int | None = None
+
+
+@dataclass(frozen=True)
+class TreeToken:
+    """A token of the flattened sentence tree."""
+
+    string: str
+    soft: int
+    branch: int
+    mention: int
+    trunk: int
+    """Index in `input_ids`; -1 on a branch."""
+
+
+@dataclass(frozen=True)
+class Branch:
+    """A branch: its number from 1, mention, tokens, and the triple it came from as text."""
+
+    number: int
+    mention: int
+    tokens: list[TreeToken]
+    triple: str
+
+
+@dataclass(frozen=True)
+class Word:
+    """A word with the index of its head (its own for a root) in the row or document."""
+
+    text: str
+    head: int
+    deprel: str
+    sentence: int
+    pos: str = ""
+
+
+@dataclass(frozen=True)
+class CoarseToken:
+    """A coarse token, the fine tokens it covers, and their words."""
+
+    string: str
+    id: int
+    segment: int
+    fine: list[int]
+    words: list[int]
+
+
+@dataclass(frozen=True)
+class RowView:
+    """A shard row made legible. `None` where the dataset lacks the column group."""
+
+    place: Place
+    id: str
+    task: str
+    label: str | None
+    score: float | None
+    texts: list[str]
+    tokens: list[Token]
+    words: list[Word] | None
+    dfs: tuple[np.ndarray, np.ndarray] | None
+    coarse: list[CoarseToken] | None
+    tree: list[TreeToken] | None
+    branches: list[Branch]
+    notes: list[str]
+
+    @property
+    def mentions(self) -> int:
+        return len({t.mention for t in self.tree or () if t.mention >= 0})
+
+
+def row_view(
+    folder: Folder, place: Place, row: dict[str, Any], tokens: Sequence[str] | None = None
+) -> RowView:
+    """`row` of `folder` with strings for ids.
+
+    `tokens` gives token strings by id; by default `tokens.txt` beside the shards. Where there is
+    neither, the token's piece of text stands for it.
+    """
+    meta = folder.metadata
+    notes = list(folder.notes)
+    vocab = tokens if tokens is not None else folder.strings(TOKENS)
+    if vocab is None:
+        notes.append(f"{TOKENS} is missing: pieces of text and ids stand for token strings")
+    special = {int(i): f"[{name.upper()}]" for name, i in (meta.get("special_ids") or {}).items()}
+    texts = [row["text"]] + ([row["text_pair"]] if row.get("text_pair") is not None else [])
+    coarse, words = _coarse(folder, row, notes), _row_words(meta, row, texts)
+    tree = None
+    if "tree_ids" in row:
+        keys = ("ids", "soft_positions", "branch", "mention", "trunk_index")
+        columns = zip(*(row[f"tree_{key}"] for key in keys), strict=True)
+        pieces = {i: _piece(row, texts, i) for i in range(len(row["input_ids"]))}
+        tree = [
+            TreeToken(_string(vocab, special, id_, pieces.get(trunk)), soft, branch, mention, trunk)
+            for id_, soft, branch, mention, trunk in columns
+        ]
+    on_trunk = {t.trunk: t for t in tree or () if t.branch == 0}
+    names = meta.get("labels") or []
+    view_tokens = []
+    for index, id_ in enumerate(row["input_ids"]):
+        piece, here = _piece(row, texts, index), on_trunk.get(index)
+        view_tokens.append(
+            Token(
+                index=index,
+                id=id_,
+                string=_string(vocab, special, id_, piece),
+                piece=piece,
+                segment=row["token_type_ids"][index],
+                start=row["char_starts"][index],
+                stop=row["char_stops"][index],
+                word=row["word_index"][index] if "word_index" in row else None,
+                coarse=row["coarse_index"][index] if "coarse_index" in row else None,
+                label=_token_label(names, row["token_labels"][index]) if "token_labels" in row else None,
+                soft=here.soft if here else None,
+                mention=here.mention if here and here.mention >= 0 else None,
+            )
+        )
+    label = None
+    if meta["task"] == "pretrain":
+        label = NSP.get(row.get("label"), UNKNOWN)
+    elif row.get("label") is not None:
+        label = f"{_name(names, row['label'])} ({row['label']})"
+    branches = _branches(folder, row, tree or [])
+    return RowView(
+        place=place,
+        id=row["id"],
+        task=meta["task"],
+        label=label,
+        score=row.get("label_score"),
+        texts=texts,
+        tokens=view_tokens,
+        words=words,
+        dfs=(np.array(row["word_dfs_in"], int), np.array(row["word_dfs_out"], int))
+        if words is not None
+        else None,
+        coarse=coarse,
+        tree=tree,
+        branches=branches,
+        notes=list(dict.fromkeys(notes + folder.notes)),
+    )
+
+
+def _row_words(meta: dict[str, Any], row: dict[str, Any], texts: list[str]) -> list[Word] | None:
+    if "word_heads" not in row:
+        return None
+    spans: dict[int, tuple[int, int, int]] = {}
+    for token, word in enumerate(row["word_index"]):
+        if word >= 0:
+            segment, start, stop = (
+                row["token_type_ids"][token],
+                row["char_starts"][token],
+                row["char_stops"][token],
+            )
+            _, low, high = spans.get(word, (segment, start, stop))
+            spans[word] = (segment, min(low, start), max(high, stop))
+    deprels = meta.get("deprels") or []
+    words = []
+    for i, head in enumerate(row["word_heads"]):
+        segment, start, stop = spans.get(i, (0, 0, 0))
+        text = texts[segment][start:stop] if segment < len(texts) else UNKNOWN
+        words.append(Word(text, head, _name(deprels, row["word_deprels"][i]), row["sentence_index"][i]))
+    return words
+
+
+def _coarse(folder: Folder, row: dict[str, Any], notes: list[str]) -> list[CoarseToken] | None:
+    if "coarse_ids" not in row:
+        return None
+    vocab = folder.strings(COARSE_TOKENS)
+    if vocab is None:
+        notes.append(f"{COARSE_TOKENS} is missing: ids stand for coarse token strings")
+    ids = folder.metadata.get("coarse_special_ids") or {}
+    special = {int(i): f"[{name.upper()}]" for name, i in ids.items()}
+    fine: dict[int, list[int]] = {}
+    for token, coarse in enumerate(row["coarse_index"]):
+        fine.setdefault(coarse, []).append(token)
+    word_index = row.get("word_index")
+    result = []
+    for i, id_ in enumerate(row["coarse_ids"]):
+        covered = fine.get(i, [])
+        words = sorted({word_index[t] for t in covered if word_index[t] >= 0}) if word_index else []
+        string = _string(vocab, special, id_, None)
+        result.append(CoarseToken(string, id_, row["coarse_token_type_ids"][i], covered, words))
+    return result
+
+
+def _branches(folder: Folder, row: dict[str, Any], tree: list[TreeToken]) -> list[Branch]:
+    grouped: dict[int, list[TreeToken]] = {}
+    for token in tree:
+        if token.branch > 0:
+            grouped.setdefault(token.branch, []).append(token)
+    if not grouped:
+        return []
+    triples, graph = row["branch_triples"], folder.graph()
+    return [
+        Branch(
+            number,
+            own[0].mention,
+            own,
+            triple_text(graph, triples[number - 1]) if number <= len(triples) else "no triple recorded",
+        )
+        for number, own in sorted(grouped.items())
+    ]
+
+
+def triple_text(graph: Any | None, triple: int) -> str:
+    """`subject predicate object` of a triple, or its number where the graph cannot tell."""
+    if graph is None:
+        return f"triple {triple}"
+    try:
+        parts = (graph.subject(triple), graph.predicate(triple), graph.object(triple))
+    except (IndexError, KeyError, ValueError, OverflowError):
+        return f"triple {triple}: not in the graph"
+    return " ".join(p for p in parts if p)
+
+
+def _piece(row: dict[str, Any], texts: list[str], index: int) -> str | None:
+    start, stop = row["char_starts"][index], row["char_stops"][index]
+    segment = row["token_type_ids"][index]
+    return texts[segment][start:stop] if start < stop and segment < len(texts) else None
+
+
+def _string(vocab: Sequence[str] | None, special: dict[int, str], id_: int, piece: str | None) -> str:
+    if vocab is not None:
+        return vocab[id_] if 0 <= id_ < len(vocab) else f"#{id_}"
+    if piece is None and id_ in special:
+        return special[id_]
+    return piece if piece else f"#{id_}"
+
+
+def _name(names: Sequence[str], index: int) -> str:
+    return names[index] if 0 <= index < len(names) else UNKNOWN
+
+
+def _token_label(names: Sequence[str], label: int) -> str:
+    return "" if label == IGNORED_LABEL else _name(names, label)

@@ -1,0 +1,315 @@
+"""Figures of a dataset in one pass: `treegraft stats DIR`.
+
+Record batches are read one at a time and counted as flat arrays into histograms, so memory does
+not grow with the rows; only the count of grafted triples grows, with the triples that occur.
+What was dropped and rejected while the data was made comes from the manifest.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+from rich.console import Console
+
+from corpora.schema import IGNORED_LABEL
+from pipelines.folder import Folder, open_folder
+from pipelines.histogram import Histogram, TripleCounts
+from pipelines.rowview import NSP, UNKNOWN, triple_text
+
+TOP = 20
+
+
+@dataclass
+class SplitStats:
+    """Counts of a split, or of several merged ones. A histogram is there if its columns are."""
+
+    rows: int = 0
+    shards: int = 0
+    tally: Counter[str] = field(default_factory=Counter)
+    """tokens, text_tokens, unknown, full (rows of `max_length`), coarse_tokens, coarse_text_tokens,
+    coarse_unknown, rows_with_branches, branches, branch_tokens."""
+    histograms: dict[str, Histogram] = field(default_factory=dict)
+    labels: Counter[str] = field(default_factory=Counter)
+    token_labels: Counter[str] = field(default_factory=Counter)
+    deprels: Counter[str] = field(default_factory=Counter)
+    triples: TripleCounts = field(default_factory=TripleCounts)
+    scores: list[float] = field(default_factory=list)
+    """Count, sum, least and greatest of `label_score`, where there are any."""
+    counters: Counter[str] = field(default_factory=Counter)
+    """Of the manifest: what the run counted."""
+    rejects: Counter[str] = field(default_factory=Counter)
+    """Of the manifest: rejected records by reason."""
+
+    def histogram(self, name: str) -> Histogram:
+        """The histogram of this name, made empty if it is not there."""
+        return self.histograms.setdefault(name, Histogram())
+
+    def merge(self, other: SplitStats) -> None:
+        """Add another split's counts."""
+        self.rows += other.rows
+        self.shards += other.shards
+        for name, histogram in other.histograms.items():
+            self.histogram(name).merge(histogram)
+        for name in ("tally", "labels", "token_labels", "deprels", "counters", "rejects"):
+            getattr(self, name).update(getattr(other, name))
+        self.triples.merge(other.triples)
+        if other.scores:
+            self.add_scores(*other.scores)
+
+    def add_scores(self, count: float, total: float, low: float, high: float) -> None:
+        """Add regression targets by their count, sum, least and greatest."""
+        a = self.scores or [0.0, 0.0, low, high]
+        self.scores = [a[0] + count, a[1] + total, min(a[2], low), max(a[3], high)]
+
+    def dropped(self) -> dict[str, int]:
+        """Branches dropped by reason, from the run's counters; every reason that was counted."""
+        found = {k.removeprefix("dropped_"): n for k, n in self.counters.items() if k.startswith("dropped_")}
+        return dict(sorted(found.items(), key=lambda item: (-item[1], item[0])))
+
+
+@dataclass
+class Stats:
+    """Figures of a folder: by split, and over all of them."""
+
+    path: str
+    stage: str
+    task: str
+    max_length: int | None
+    splits: dict[str, SplitStats]
+    total: SplitStats
+    top_triples: list[tuple[str, int]]
+    """Most grafted triples as text, over all splits."""
+    notes: list[str]
+
+
+def collect(folder: str | Path, progress: Callable[[int], None] = lambda rows: None) -> Stats:
+    """Count everything in a dataset folder, shards in order, one record batch at a time.
+
+    `progress` is called with the rows read so far. Annotated folders are counted too: documents are
+    the rows then, and characters stand for tokens.
+
+    Raises FolderError: not a dataset folder, or a shard that cannot be read.
+    """
+    opened = open_folder(folder)
+    splits: dict[str, SplitStats] = {}
+    read = 0
+    for name, shards in opened.shards.items():
+        split = splits[name] = SplitStats(shards=len(shards))
+        for batch in opened.batches(name):
+            split.rows += batch.num_rows
+            if opened.stage == "annotate":
+                _count_documents(split, batch)
+            else:
+                _count_rows(split, batch, opened.metadata)
+            progress(read := read + batch.num_rows)
+        record = opened.manifest.splits.get(name) if opened.manifest else None
+        if record is not None:
+            split.counters.update(record.counters)
+            split.rejects.update(record.rejects)
+    total = SplitStats()
+    for split in splits.values():
+        total.merge(split)
+    return Stats(
+        path=opened.path,
+        stage=opened.stage,
+        task=str(opened.metadata.get("task", "")),
+        max_length=opened.metadata.get("max_length"),
+        splits=splits,
+        total=total,
+        top_triples=_top_triples(opened, total),
+        notes=opened.notes,
+    )
+
+
+def show(folder: str | Path, console: Console, html: str | Path | None = None) -> None:
+    """Print the figures of `folder`; also write them to `html` as a page with charts. Raises FolderError."""
+    from pipelines.stats_show import stats_page, stats_parts
+
+    with console.status("reading") as status:
+        stats = collect(folder, lambda rows: status.update(f"read {rows:,} rows"))
+    for part in stats_parts(stats, console.width):
+        console.print(part)
+    if html is not None:
+        from pipelines.page import write_page
+
+        write_page(html, stats_page(stats))
+        console.print(f"wrote {html}", highlight=False, markup=False)
+
+
+# --- one record batch -------------------------------------------------------------------------
+
+
+def _count_rows(split: SplitStats, batch: pa.RecordBatch, meta: dict[str, Any]) -> None:
+    names = set(batch.schema.names)
+    ids, offsets = _flat(batch, "input_ids")
+    lengths = np.diff(offsets)
+    split.histogram("tokens").add(lengths)
+    text, unknown = _known(ids, meta.get("special_ids") or {})
+    full = int((lengths >= meta["max_length"]).sum()) if meta.get("max_length") else 0
+    split.tally.update(tokens=len(ids), text_tokens=text, unknown=unknown, full=full)
+    if "word_heads" in names:
+        heads, rows = _flat(batch, "word_heads")
+        sentence, _ = _flat(batch, "sentence_index")
+        first = np.zeros(len(heads), bool)
+        first[rows[:-1][np.diff(rows) > 0]] = True
+        first[1:] |= sentence[1:] != sentence[:-1]
+        relations, _ = _flat(batch, "word_deprels")
+        firsts = np.flatnonzero(first)
+        split.histogram("words").add(np.diff(rows))
+        split.histogram("sentences").add(np.diff(np.searchsorted(firsts, rows)))
+        _count_parse(split, heads, rows, firsts)
+        _count_names(split.deprels, relations, meta.get("deprels") or [])
+    if "coarse_ids" in names:
+        coarse, rows = _flat(batch, "coarse_ids")
+        text, unknown = _known(coarse, meta.get("coarse_special_ids") or {})
+        split.histogram("coarse tokens").add(np.diff(rows))
+        split.tally.update(coarse_tokens=len(coarse), coarse_text_tokens=text, coarse_unknown=unknown)
+    if "tree_ids" in names:
+        _count_trees(split, batch, lengths)
+    _count_labels(split, batch, meta)
+
+
+def _count_trees(split: SplitStats, batch: pa.RecordBatch, trunk: np.ndarray) -> None:
+    branch, rows = _flat(batch, "tree_branch")
+    mention, _ = _flat(batch, "tree_mention")
+    soft, _ = _flat(batch, "tree_soft_positions")
+    triples, per_row = _flat(batch, "branch_triples")
+    branches = np.diff(per_row)
+    # An anchor and its branches are neighbours, so every run of one number is a mention.
+    first = mention >= 0
+    first[1:] &= mention[1:] != mention[:-1]
+    at = rows[:-1][np.diff(rows) > 0]
+    first[at] = mention[at] >= 0
+    split.histogram("tree tokens").add(np.diff(rows))
+    split.histogram("mentions").add(_sums(first, rows))
+    split.histogram("branches").add(branches)
+    split.histogram("branch tokens").add(_sums(branch > 0, rows))
+    if len(at):
+        split.histogram("highest soft position").add(np.maximum.reduceat(soft, at))
+    split.tally.update(
+        rows_with_branches=int((branches > 0).sum()),
+        branches=len(triples),
+        branch_tokens=int((branch > 0).sum()),
+    )
+    split.triples.add(triples)
+
+
+def _count_documents(split: SplitStats, batch: pa.RecordBatch) -> None:
+    names = set(batch.schema.names)
+    split.histogram("characters").add(_integers(pc.utf8_length(batch.column("text"))))
+    for suffix in ("", "_pair"):
+        if f"word_starts{suffix}" not in names:
+            continue
+        starts, rows = _flat(batch, f"word_starts{suffix}")
+        cuts, cut_rows = _flat(batch, f"sentence_starts{suffix}")
+        split.histogram("words").add(np.diff(rows))
+        split.histogram("sentences").add(np.diff(cut_rows))
+        if f"word_heads{suffix}" not in names:
+            continue
+        # One key for (document, character): sentences of all documents are searched at once.
+        of_cut = (np.repeat(np.arange(batch.num_rows), np.diff(cut_rows)) << 32) + cuts
+        of_word = (np.repeat(np.arange(batch.num_rows), np.diff(rows)) << 32) + starts
+        sentence = np.searchsorted(of_cut, of_word, side="right")
+        first = np.flatnonzero(np.diff(sentence, prepend=-1))
+        heads, _ = _flat(batch, f"word_heads{suffix}")
+        _count_parse(split, heads, rows, first)
+        relations = batch.column(f"word_deprels{suffix}").flatten()
+        _count_names(split.deprels, _integers(relations.indices), relations.dictionary.to_pylist())
+    split.labels.update(_texts(batch.column("label")))
+    split.token_labels.update(_texts(batch.column("tag_labels").flatten()))
+
+
+def _count_parse(split: SplitStats, heads: np.ndarray, rows: np.ndarray, firsts: np.ndarray) -> None:
+    """Depth per sentence, distance to the head. `heads` count within the row; `firsts`, int64[sentences],
+    is the flat index of each sentence's first word."""
+    own = np.arange(len(heads))
+    flat = heads + np.repeat(rows[:-1], np.diff(rows))
+    flat = np.where((flat >= 0) & (flat < len(own)), flat, own)
+    distance = np.abs(flat - own)
+    split.histogram("head distance").add(distance[distance > 0])
+    if len(own):
+        split.histogram("parse depth").add(np.maximum.reduceat(depths(flat), firsts))
+
+
+def depths(heads: np.ndarray) -> np.ndarray:
+    """Edges from each word to its root, int64[W]; `heads` int[W] are flat, a root is its own.
+
+    Pointer doubling: log2 of the depth passes over the words. A cycle (a wrong row) ends after 16.
+    """
+    up = heads.astype(np.int64)
+    depth = (up != np.arange(len(up))).astype(np.int64)
+    for _ in range(16):
+        step = depth[up]
+        if not step.any():
+            break
+        depth, up = depth + step, up[up]
+    return depth
+
+
+def _count_labels(split: SplitStats, batch: pa.RecordBatch, meta: dict[str, Any]) -> None:
+    names = meta.get("labels") or []
+    if meta.get("task") == "tag":
+        labels, _ = _flat(batch, "token_labels")
+        _count_names(split.token_labels, labels[labels != IGNORED_LABEL], names)
+        return
+    labels = batch.column("label")
+    if meta.get("task") == "pretrain":
+        for entry in pc.value_counts(labels).to_pylist():
+            split.labels[NSP.get(entry["values"], UNKNOWN)] += entry["counts"]
+        return
+    _count_names(split.labels, _integers(labels.drop_null()), names)
+    scores = batch.column("label_score").drop_null()
+    if len(scores):
+        values = scores.to_numpy().astype(np.float64)
+        split.add_scores(len(values), float(values.sum()), float(values.min()), float(values.max()))
+
+
+def _count_names(counts: Counter[str], indices: np.ndarray, names: Sequence[str]) -> None:
+    """Count indices under their names; what points nowhere counts under `?`."""
+    inside = indices[(indices >= 0) & (indices < len(names))]
+    for i, n in enumerate(np.bincount(inside, minlength=len(names)).tolist()):
+        if n:
+            counts[names[i]] += n
+    if len(inside) < len(indices):
+        counts[UNKNOWN] += len(indices) - len(inside)
+
+
+def _known(ids: np.ndarray, special: dict[str, int]) -> tuple[int, int]:
+    """How many ids stand for text, and how many of those are unknown."""
+    control = sum(int((ids == special[name]).sum()) for name in ("pad", "cls", "sep") if name in special)
+    return len(ids) - control, int((ids == special["unk"]).sum()) if "unk" in special else 0
+
+
+def _flat(batch: pa.RecordBatch, name: str) -> tuple[np.ndarray, np.ndarray]:
+    """A list column's values in one array, and int64[R + 1] offsets of the rows in it, from 0."""
+    column = batch.column(name)
+    offsets = column.offsets.to_numpy().astype(np.int64)
+    return column.values.to_numpy()[offsets[0] : offsets[-1]], offsets - offsets[0]
+
+
+def _sums(mask: np.ndarray, rows: np.ndarray) -> np.ndarray:
+    running = np.concatenate([[0], np.cumsum(mask)])
+    return running[rows[1:]] - running[rows[:-1]]
+
+
+def _integers(array: pa.Array) -> np.ndarray:
+    return array.drop_null().to_numpy(zero_copy_only=False).astype(np.int64)
+
+
+def _texts(array: pa.Array) -> dict[str, int]:
+    return {e["values"]: e["counts"] for e in pc.value_counts(array).to_pylist() if e["values"] is not None}
+
+
+def _top_triples(folder: Folder, total: SplitStats) -> list[tuple[str, int]]:
+    top = total.triples.top(TOP)
+    if not top:
+        return []
+    graph = folder.graph()
+    return [(triple_text(graph, triple), count) for triple, count in top]

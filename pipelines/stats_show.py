@@ -1,0 +1,264 @@
+"""The figures of `pipelines.stats` as tables and bars in a terminal, and as a page with charts."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+from rich import box
+from rich.cells import cell_len
+from rich.console import RenderableType
+from rich.table import Table
+from rich.text import Text
+
+from pipelines import page
+from pipelines.legible import clip, legible, plural
+from pipelines.stats import TOP, SplitStats, Stats
+
+_PERCENTILES = (0.05, 0.25, 0.5, 0.75, 0.95, 0.99)
+_EIGHTHS = " ▏▎▍▌▋▊▉█"
+_UNITS = {
+    "tokens": "tokens per row",
+    "characters": "characters per text",
+    "words": "words per row",
+    "sentences": "sentences per row",
+    "parse depth": "parse depth per sentence, in edges",
+    "head distance": "distance to the head, in words",
+    "coarse tokens": "coarse tokens per row",
+    "tree tokens": "tree tokens per row",
+    "mentions": "mentions per row",
+    "branches": "branches per row",
+    "branch tokens": "tokens added by branches per row",
+    "highest soft position": "highest soft position per row",
+}
+_DRAWN = ("tokens", "characters", "words", "parse depth", "head distance", "branches", "branch tokens")
+"""Histograms with bars; the others stand in the table of distributions."""
+
+
+def overview(stats: Stats) -> list[tuple[str, list[str]]]:
+    """Name and value per split, and in total where there are several splits, of every plain figure."""
+    splits = columns(stats)
+    unit = "documents" if stats.stage == "annotate" else "rows"
+    lines: list[tuple[str, list[str]]] = [
+        ("shards", [f"{s.shards:,}" for s in splits.values()]),
+        (unit, [f"{s.rows:,}" for s in splits.values()]),
+        ("rejected records", [f"{sum(s.rejects.values()):,}" for s in splits.values()]),
+    ]
+
+    def add(name: str, key: str, of: str = "") -> None:
+        if key in stats.total.tally:
+            values = [(s.tally[key], s.rows if of == "rows" else s.tally[of]) for s in splits.values()]
+            lines.append((name, [f"{n:,} ({_share(n, whole)})" if of else f"{n:,}" for n, whole in values]))
+
+    add("tokens", "tokens")
+    if stats.max_length:
+        add(f"rows of full length ({stats.max_length})", "full", "rows")
+    truncated = sorted(k for k in stats.total.counters if k.startswith("truncated"))
+    lines += [(key.replace("_", " "), [f"{s.counters[key]:,}" for s in splits.values()]) for key in truncated]
+    add("unknown tokens [UNK]", "unknown", "text_tokens")
+    if "coarse_tokens" in stats.total.tally:
+        add("coarse tokens", "coarse_tokens")
+        add("unknown coarse tokens", "coarse_unknown", "coarse_text_tokens")
+        ratios = [_ratio(s.tally["text_tokens"], s.tally["coarse_text_tokens"]) for s in splits.values()]
+        lines.append(("fine per coarse token", ratios))
+    if "branch_tokens" in stats.total.tally:
+        mentions = [f"{s.histogram('mentions').sum:,}" for s in splits.values()]
+        lines.append(("mentions", mentions))
+        add("branches", "branches")
+        add("rows with branches", "rows_with_branches", "rows")
+        add("tokens added by branches", "branch_tokens", "tokens")
+    if stats.total.scores:
+        lines.append(("score: mean (least to greatest)", [_scores(s) for s in splits.values()]))
+    return lines
+
+
+def columns(stats: Stats) -> dict[str, SplitStats]:
+    """What stands side by side: the splits, and their total where there are several."""
+    return stats.splits | ({"total": stats.total} if len(stats.splits) > 1 else {})
+
+
+# --- terminal ---------------------------------------------------------------------------------
+
+
+def stats_parts(stats: Stats, width: int) -> list[RenderableType]:
+    """All figures, to print with rich at `width` cells."""
+    splits = columns(stats)
+    head = Text.assemble((legible(stats.path), "bold"), f"  {stats.stage}, task {legible(stats.task)}")
+    parts: list[RenderableType] = [head, *(Text(legible(n), "yellow") for n in stats.notes)]
+    table = _table(["", *splits])
+    for name, values in overview(stats):
+        table.add_row(Text(name), *map(Text, values))
+    parts += [Text(), table]
+    parts += [_title("distributions"), _distributions(splits)]
+    total = stats.total
+    for name in _DRAWN:
+        if name in total.histograms and total.histograms[name].total:
+            bins = [
+                (f"{a:,}" if a == b else f"{a:,}–{b:,}", n) for a, b, n in total.histograms[name].bins(16)
+            ]
+            parts += [_title(_unit(stats, name)), bars(bins, width)]
+    for title, counts in _categories(stats):
+        parts += [_title(title), bars(list(counts), width)]
+    if stats.top_triples:
+        parts += [
+            _title("most grafted triples"),
+            bars(stats.top_triples, width, share_of=total.tally["branches"]),
+        ]
+    for title, by_split in _reasons(stats):
+        table = _table(["reason", *splits])
+        for reason, values in by_split:
+            table.add_row(Text(legible(reason)), *map(Text, values))
+        parts += [_title(title), table]
+    return parts
+
+
+def bars(items: Sequence[tuple[str, int]], width: int, share_of: int | None = None) -> Text:
+    """A line per item: name, bar in eighths of a cell, count and share. Names take half the width."""
+    names = [clip(legible(name), max(width // 2 - 10, 8)) for name, _ in items]
+    left = max((cell_len(n) for n in names), default=0)
+    most = max((n for _, n in items), default=0) or 1
+    whole = share_of or sum(n for _, n in items)
+    digits = max((len(f"{n:,}") for _, n in items), default=1)
+    room = max(width - left - digits - 13, 4)
+    text = Text(no_wrap=True, overflow="ignore")
+    for i, ((_, count), name) in enumerate(zip(items, names, strict=True)):
+        # At least an eighth for what is not zero: rare is not never.
+        eighths = max(round(8 * room * count / most), 1 if count else 0)
+        bar = "█" * (eighths // 8) + (_EIGHTHS[eighths % 8] if eighths % 8 else "")
+        text.append("\n" if i else "")
+        text.append(" " * (left - cell_len(name)) + name + "  ")
+        text.append(bar, "cyan")
+        text.append(f" {count:,}")
+        text.append(f" ({_share(count, whole)})", "dim")
+    return text
+
+
+def _distributions(splits: Mapping[str, SplitStats]) -> Table:
+    table = _table(["", *(["split"] if len(splits) > 1 else []), "mean", "min", *_percent_names(), "max"])
+    for row in _distribution_rows(splits):
+        table.add_row(*map(Text, row))
+    return table
+
+
+def _distribution_rows(splits: Mapping[str, SplitStats]) -> list[list[str]]:
+    rows = []
+    for name in _UNITS:
+        for split, stats in splits.items():
+            if (h := stats.histograms.get(name)) is None or not h.total:
+                continue
+            values = [h.min, *(h.percentile(p) for p in _PERCENTILES), h.max]
+            rows.append(
+                [name, *([split] if len(splits) > 1 else []), f"{h.mean:,.2f}", *(f"{v:,}" for v in values)]
+            )
+    return rows
+
+
+def _percent_names() -> list[str]:
+    return ["median" if p == 0.5 else f"{p:.0%}" for p in _PERCENTILES]
+
+
+def _categories(stats: Stats) -> list[tuple[str, list[tuple[str, int]]]]:
+    """Titles and sorted counts of what is drawn as a bar per name."""
+    total = stats.total
+    found = [
+        ("labels", total.labels),
+        ("token labels", total.token_labels),
+        ("dependency relations", total.deprels),
+    ]
+    result = []
+    for title, counts in found:
+        items = sorted(counts.items(), key=lambda item: (-item[1], item[0]))
+        if len(items) > TOP:
+            rest = sum(n for _, n in items[TOP:])
+            items = [*items[:TOP], (f"{plural(len(counts) - TOP, 'other')}", rest)]
+        if items:
+            result.append((title, items))
+    return result
+
+
+def _reasons(stats: Stats) -> list[tuple[str, list[tuple[str, list[str]]]]]:
+    """Tables of what the run dropped, rejected and counted: title, (reason, count per split)."""
+    splits = list(columns(stats).values())
+    dropped = [(r, [f"{s.dropped().get(r, 0):,}" for s in splits]) for r in stats.total.dropped()]
+    rejects = [(r, [f"{s.rejects[r]:,}" for s in splits]) for r, _ in stats.total.rejects.most_common()]
+    others = [
+        (name.replace("_", " "), [f"{s.counters[name]:,}" for s in splits])
+        for name in sorted(stats.total.counters)
+        if not name.startswith(("dropped_", "truncated"))
+    ]
+    found = [
+        ("branches dropped", dropped),
+        ("rejected records", rejects),
+        ("counted while it was made", others),
+    ]
+    return [(title, rows) for title, rows in found if rows]
+
+
+def _table(names: Sequence[str]) -> Table:
+    table = Table(box=box.SIMPLE_HEAD, pad_edge=False, show_edge=False)
+    for i, name in enumerate(names):
+        table.add_column(Text(name), justify="right" if i else "left", no_wrap=True)
+    return table
+
+
+# --- page -------------------------------------------------------------------------------------
+
+
+def stats_page(stats: Stats) -> str:
+    """The page: the tables, a chart of every distribution over all splits, and one per split on demand."""
+    splits = columns(stats)
+    parts = [f'<p class="dim">{page.esc(stats.stage)}, task {page.esc(stats.task)}</p>']
+    parts += [f'<p class="note">{page.esc(n)}</p>' for n in stats.notes]
+    numeric = range(1, len(splits) + 1)
+    parts.append(page.table(["", *splits], [[name, *values] for name, values in overview(stats)], numeric))
+    header = ["", *(["split"] if len(splits) > 1 else []), "mean", "min", *_percent_names(), "max"]
+    parts.append("<h2>distributions</h2>")
+    rows = _distribution_rows(splits)
+    parts.append(page.table(header, rows, range(len(header) - len(_PERCENTILES) - 3, len(header))))
+    parts += _histograms(stats, stats.total)
+    parts += [page.bars(title, items) for title, items in _categories(stats)]
+    if stats.top_triples:
+        parts.append(page.bars("most grafted triples", stats.top_triples, stats.total.tally["branches"]))
+    for title, by_reason in _reasons(stats):
+        parts.append(f"<h2>{page.esc(title)}</h2>")
+        parts.append(
+            page.table(["reason", *splits], [[reason, *values] for reason, values in by_reason], numeric)
+        )
+    if len(stats.splits) > 1:
+        for name, split in stats.splits.items():
+            charts = "".join(_histograms(stats, split))
+            parts.append(f"<details><summary>split {page.esc(name)}</summary>{charts}</details>")
+    return page.page(f"Statistics of {stats.path}", "\n".join(parts))
+
+
+def _histograms(stats: Stats, split: SplitStats) -> list[str]:
+    return [
+        page.columns(name, split.histograms[name].bins(40), _unit(stats, name))
+        for name in _UNITS
+        if name in split.histograms and split.histograms[name].total
+    ]
+
+
+# --- small things -----------------------------------------------------------------------------
+
+
+def _unit(stats: Stats, name: str) -> str:
+    return _UNITS[name].replace("per row", "per text") if stats.stage == "annotate" else _UNITS[name]
+
+
+def _title(name: str) -> Text:
+    return Text.assemble("\n", (name, "bold underline"))
+
+
+def _share(count: int, whole: int) -> str:
+    return f"{count / whole:.1%}" if whole else "–"
+
+
+def _ratio(a: int, b: int) -> str:
+    return f"{a / b:.3f}" if b else "–"
+
+
+def _scores(split: SplitStats) -> str:
+    if not split.scores:
+        return "–"
+    count, total, low, high = split.scores
+    return f"{total / count:.4g} ({low:.4g} to {high:.4g})"

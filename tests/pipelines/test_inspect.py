@@ -1,0 +1,610 @@
+"""`treegraft inspect`: what is drawn, that it lines up, and that nothing in data can act on a terminal or a page."""
+
+from __future__ import annotations
+
+import io
+import itertools
+import random
+from html.parser import HTMLParser
+from pathlib import Path
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from rich.cells import cell_len
+from rich.console import Console
+
+from pipelines.folder import FolderError
+from pipelines.inspect import load, render_row, show, tree_text
+from pipelines.inspect_html import _levels
+from pipelines.legible import clip, legible, legible_token
+from pipelines.maskview import ancestors, grid_text, visible
+from pipelines.rowview import Branch, RowView, TreeToken, Word
+from pipelines.treeview import layout_parse, layout_tree, window
+from tests import rows
+from tests.pipelines.handmade import Vocabulary, make_row, write_annotated, write_dataset
+
+EVIL = "\x1b[31m\u202e\u200b<script>alert(1)</script>[bold]&\"'\n\x07"
+
+
+def printed(folder: Path, width: int = 100, **options: object) -> str:
+    """What `show` prints to a terminal of `width` cells without colours."""
+    out = io.StringIO()
+    show(folder, Console(file=out, width=width, color_system=None), **options)  # type: ignore[arg-type]
+    return out.getvalue()
+
+
+def view_of(folder: Path, row: int | str = 0, split: str | None = None) -> RowView:
+    view = load(folder, row, split)
+    assert isinstance(view, RowView)
+    return view
+
+
+@pytest.fixture
+def dataset(tmp_path: Path) -> Path:
+    """Two splits; `train` has two shards of three rows and one."""
+    fine, coarse = Vocabulary("龘"), Vocabulary("很好")
+    apple = make_row(
+        fine, coarse, "apple#0", [["苹果", "好"]], [1, 1], [1, 0], [(1, 3, [(1, "水果")])], label=1
+    )
+    two = make_row(
+        fine,
+        coarse,
+        "two#0",
+        [["苹果", "很好", "，"], ["北京", "龘"]],
+        [1, 1, 1, 4, 4],
+        [1, 0, 3, 1, 0],
+        [(1, 3, [(1, "水果"), (2, "红色")]), (6, 8, [(0, "华北")])],
+        label=0,
+    )
+    evil = make_row(fine, coarse, f"evil{EVIL}", [[EVIL, "ok"]], [0, 0], label=0)
+    long = make_row(
+        fine,
+        coarse,
+        "long#0",
+        [["苹果", "好吃"] * 30],
+        [0] * 60,
+        grafts=[(81, 83, [(1, "水果")])],
+        label_score=0.25,
+    )
+    return write_dataset(
+        tmp_path / "d", {"train": [[apple, two, evil], [long]], "dev": [[two]]}, fine, coarse
+    )
+
+
+# --- the tree ---------------------------------------------------------------------------------
+
+
+def test_tree_is_drawn_like_the_papers_figure(dataset: Path) -> None:
+    assert tree_text(view_of(dataset), 100).plain.split("\n") == [
+        "[CLS] 苹 果 好 [SEP]",
+        "  0   1  2  3    4",
+        "         └─ 水 果   (苹果 类别 水果)",
+        "            3  4",
+    ]
+
+
+def test_branches_of_several_mentions_hang_under_their_own_anchor(dataset: Path) -> None:
+    assert tree_text(view_of(dataset, 1), 100).plain.split("\n") == [
+        "[CLS] 苹 果 很 好 ， 北 京 [UNK] [SEP]",
+        "  0   1  2  3  4  5  6  7    8     9",
+        "         │              └─ 华 北   (北京 位于 华北)",
+        "         │                 8  9",
+        "         ├─ 水 果   (苹果 类别 水果)",
+        "         │  3  4",
+        "         └─ 红 色   (苹果 颜色 红色)",
+        "            3  4",
+    ]
+
+
+def at_cell(line: str, column: int) -> str:
+    """The text of `line` from terminal column `column` on; fails if the column cuts a character."""
+    width = 0
+    for i, char in enumerate(line):
+        if width == column:
+            return line[i:]
+        width += cell_len(char)
+    assert width == column, f"column {column} lies inside a character or past {line!r}"
+    return ""
+
+
+@settings(max_examples=60, deadline=None)
+@given(st.integers(0, 10**6), st.integers(40, 120))
+def test_every_token_stands_over_its_soft_position(
+    tmp_path_factory: pytest.TempPathFactory, seed: int, width: int
+) -> None:
+    view = random_view(tmp_path_factory.mktemp("r"), seed)
+    layout = layout_tree(view.tree or [], view.branches, width)
+    lines = tree_text(view, width).plain.split("\n")
+    drawn = [c for c in layout.cells if c.kind != "position"]
+    below = {(c.y, c.x + (len(c.text) - 1) / 2): c.text for c in layout.cells if c.kind == "position"}
+    tokens = [c for c in drawn if c.kind != "triple"]
+    assert len(tokens) == len(view.tree or [])
+    for cell in layout.cells:
+        assert at_cell(lines[cell.y], cell.x).startswith(cell.text)
+    for cell in tokens:  # each token's middle is within a cell of the middle of its position
+        middle = cell.x + (cell_len(cell.text) - 1) / 2
+        near = [text for (y, x), text in below.items() if y == cell.y + 1 and abs(x - middle) <= 1]
+        assert len(near) == 1
+        assert f"soft position {near[0]}" in cell.title
+    for link in layout.links:  # nothing but its own branches touches a connector
+        for y in range(link.top, link.stops[-1] + 1):
+            assert at_cell(lines[y], link.x)[0] in "│├└"
+    assert len(layout.links) == len({b.mention for b in view.branches})
+
+
+def random_view(folder: Path, seed: int) -> RowView:
+    row = rows.make_row(random.Random(seed), "classify", rows.GROUPS, "r", most_words=20)
+    schema = rows.rows_schema("classify", rows.GROUPS)
+    return view_of(rows.write_folder(folder, schema, {"train": [[row]]}, task="classify"))
+
+
+def test_a_branch_without_an_anchor_is_still_shown(dataset: Path) -> None:
+    view = view_of(dataset)
+    tree = [t for t in view.tree or [] if t.trunk not in (1, 2)]
+    layout = layout_tree(tree, view.branches, 80)
+    assert any("hangs on no anchor" in c.text for c in layout.cells)
+    assert [c.text for c in layout.cells if c.kind == "branch"] == ["水", "果"]
+
+
+def test_trees_of_another_graph_get_no_triples(dataset: Path, tmp_path: Path) -> None:
+    from kg.graph import compile_graph
+
+    (tmp_path / "other.spo").write_text("苹果\t类别\t公司\n", encoding="utf-8")
+    compile_graph([str(tmp_path / "other.spo")], dataset / "graph")
+    text = printed(dataset)
+    assert "公司" not in text
+    assert "triple 1" in text
+    assert "not the one these rows were made with" in text
+
+
+# --- the parts --------------------------------------------------------------------------------
+
+
+def test_header_and_tokens(dataset: Path) -> None:
+    text = printed(dataset, row=1)
+    assert "two#0" in text
+    assert "train-00000-of-00002.arrow, row 1" in text
+    assert "negative (0)" in text
+    line = next(line.split() for line in text.splitlines() if "[UNK]" in line and "龘" in line)
+    assert line[:5] == ["8", "[UNK]", "1", "龘", "7–8"]
+    coarse = next(line for line in text.splitlines() if "很·3" in line)
+    assert coarse.split() == ["2", "[UNK]", "1", "很·3", "好·4", "很好·1"]
+
+
+def test_score_is_shown_and_a_row_of_the_second_shard_is_found(dataset: Path) -> None:
+    text = printed(dataset, row=3, grid="none")
+    assert "train-00001-of-00002.arrow, row 0" in text
+    assert "0.25" in text
+
+
+def test_parse_is_indented(dataset: Path) -> None:
+    text = printed(dataset, row=1)
+    block = text[text.index("dependency parse") :].split("\n")
+    assert [line.split() for line in block[1:8]] == [
+        ["sentence", "0"],
+        ["很好", "root", "1"],
+        ["├─", "苹果", "nsubj", "0", "←", "1"],
+        ["└─", "，", "punct", "2", "←", "1"],
+        ["sentence", "1"],
+        ["龘", "root", "4"],
+        ["└─", "北京", "nsubj", "3", "←", "4"],
+    ]
+    columns = {
+        cell_len(line[: line.index(word)])
+        for line, word in zip(block[2:5], ["root", "nsubj", "punct"], strict=True)
+    }
+    assert len(columns) == 1, "relations stand in one column, whatever the width of the words"
+
+
+@given(st.integers(0, 10**6), st.integers(1, 40))
+def test_parse_holds_every_word_once_below_its_head(seed: int, count: int) -> None:
+    rng = random.Random(seed)
+    heads = rows.make_heads(rng, [0] * count, extra_roots=0.2)
+    words = [Word(str(i), h, "", 0) for i, h in enumerate(heads)]
+    lines = layout_parse(words, range(count), 200)
+    assert sorted(b.word for b in lines) == list(range(count))
+    path: list[int] = []
+    for bough in lines:
+        path[bough.depth :] = [bough.word]
+        assert heads[bough.word] == (path[bough.depth - 1] if bough.depth else bough.word)
+
+
+def test_a_cycle_and_a_very_deep_parse_are_drawn() -> None:
+    words = [Word(w, h, "", 0) for w, h in (("a", 0), ("b", 2), ("c", 1))]
+    assert [(b.guide, b.word) for b in layout_parse(words, range(3), 80)] == [("", 0), ("? ", 1), ("? ", 2)]
+    chain = [Word("w", max(i - 1, 0), "", 0) for i in range(3000)]
+    lines = layout_parse(chain, range(3000), 80)
+    assert len(lines) == 3000
+    assert max(cell_len(b.guide) for b in lines) <= 44
+    assert "2999 deep" in lines[-1].guide
+
+
+@given(st.lists(st.tuples(st.integers(0, 30), st.integers(0, 30)), max_size=30))
+def test_arcs_that_share_a_stretch_have_different_heights(pairs: list[tuple[int, int]]) -> None:
+    spans = [(min(p), max(p), i) for i, p in enumerate(pairs) if p[0] != p[1]]
+    levels = _levels(spans)
+    for a, b, i in spans:
+        for c, d, j in spans:
+            if i < j and a < d and c < b:
+                assert levels[i] != levels[j]
+
+
+def test_tag_rows_show_each_tokens_label(tmp_path: Path) -> None:
+    fine, coarse = Vocabulary(), Vocabulary()
+    row = make_row(fine, coarse, "t#0", [["北京", "好"]], [1, 1], token_labels=[-100, 1, 2, 0, -100])
+    names = ["O", "B-LOC", "I-LOC"]
+    folder = write_dataset(tmp_path / "d", {"train": [[row]]}, fine, coarse, task="tag", labels=names)
+    assert [t.label for t in view_of(folder).tokens] == ["", "B-LOC", "I-LOC", "O", ""]
+    line = next(line for line in printed(folder).splitlines() if "B-LOC" in line)
+    assert line.split()[1] == "北"
+
+
+@pytest.mark.parametrize(
+    ("label", "words"),
+    [(0, "B follows A"), (1, "B is random"), (None, "single segment, no next-sentence label")],
+)
+def test_pretrain_rows_show_the_next_sentence_label_in_words(
+    tmp_path: Path, label: int | None, words: str
+) -> None:
+    fine, coarse = Vocabulary(), Vocabulary()
+    row = make_row(fine, coarse, "p#0", [["好"]], [0], label=label)
+    folder = write_dataset(tmp_path / "d", {"train": [[row]]}, fine, coarse, task="pretrain", labels=[])
+    assert words in printed(folder)
+
+
+def test_without_vocabulary_text_stands_for_tokens(tmp_path: Path) -> None:
+    fine, coarse = Vocabulary(), Vocabulary()
+    row = make_row(fine, coarse, "a#0", [["苹果"]], [0], grafts=[(1, 3, [(1, "水果")])], label=1)
+    folder = write_dataset(tmp_path / "d", {"train": [[row]]}, fine, coarse, tokens=False, graph=False)
+    view = view_of(folder)
+    assert [t.string for t in view.tokens] == ["[CLS]", "苹", "果", "[SEP]"]
+    assert [t.string for t in view.branches[0].tokens] == [f"#{fine['水']}", f"#{fine['果']}"]
+    assert view.branches[0].triple == "triple 1"
+    text = printed(folder)
+    assert "tokens.txt is missing" in text
+    assert "coarse_tokens.txt is missing" in text
+    given_strings = render_row(folder, 0, tokenizer=fine.strings)
+    assert "水" in "".join(str(part) for part in given_strings)
+
+
+def test_only_lf_separates_token_strings(dataset: Path) -> None:
+    strings = (dataset / "tokens.txt").read_text(encoding="utf-8").split("\n")
+    strings[5] = "\u2028"
+    (dataset / "tokens.txt").write_text("\n".join(strings), encoding="utf-8", newline="")
+    assert [t.string for t in view_of(dataset).tokens[:3]] == ["[CLS]", "\u2028", "果"]
+
+
+def test_columns_that_are_not_there_are_not_shown(tmp_path: Path) -> None:
+    fine, coarse = Vocabulary(), Vocabulary()
+    row = make_row(fine, coarse, "a#0", [["苹果"]], [0], label=1)
+    folder = write_dataset(tmp_path / "d", {"train": [[row]]}, fine, coarse, groups=(), graph=False)
+    text = printed(folder)
+    assert "tokens" in text
+    for absent in ("tree", "parse", "coarse", "matrix", "mask"):
+        assert absent not in text
+    with pytest.raises(FolderError, match=r"without 'syntax' in encode\.columns"):
+        printed(folder, grid="syntax")
+
+
+def test_annotated_documents_are_shown_with_their_parse(tmp_path: Path) -> None:
+    document = {
+        "doc_id": "d@0",
+        "text": "我爱北京。\n好。",
+        "text_pair": None,
+        "language": "zh",
+        "source": "f@0",
+        "label": None,
+        "label_score": None,
+        "tag_starts": [0, 1],
+        "tag_stops": [1, 2],
+        "tag_labels": ["O", "B-X"],
+        "sentence_starts": [0, 6],
+        "sentence_stops": [5, 8],
+        "word_starts": [0, 1, 2, 4, 6, 7],
+        "word_stops": [1, 2, 4, 5, 7, 8],
+        "word_heads": [1, 1, 1, 1, 4, 4],
+        "word_deprels": ["nsubj", "root", "obj", "punct", "root", "punct"],
+        "word_pos": ["PRON", "VERB", "PROPN", "PUNCT", "ADJ", "PUNCT"],
+    }
+    folder = write_annotated(tmp_path / "a", document)
+    text = printed(folder, id="d@0")
+    assert "我爱北京。\\n好。" in text
+    lines = [line.split() for line in text.splitlines()]
+    assert ["1", "6–8", "好。"] in lines
+    assert ["爱", "root", "VERB", "1"] in lines
+    assert ["├─", "北京", "obj", "PROPN", "2", "←", "1"] in lines
+    assert ["爱", "B-X"] in lines
+    page = Page.read(folder, tmp_path, row=0)
+    assert {"我爱北京。\\n好。", "B-X", "北京"} <= set(page.texts)
+
+
+# --- masks ------------------------------------------------------------------------------------
+
+
+@settings(max_examples=60, deadline=None)
+@given(st.integers(0, 10**6))
+def test_masks_equal_slow_loops(seed: int) -> None:
+    row = rows.make_row(random.Random(seed), "classify", rows.GROUPS, "r", most_words=8)
+    branch, mention = row["tree_branch"], row["tree_mention"]
+    seen = visible(np.array(branch), np.array(mention))
+    for i in range(len(branch)):
+        for j in range(len(branch)):
+            if branch[i] == branch[j]:
+                expected = True
+            elif 0 in (branch[i], branch[j]):
+                expected = mention[i] == mention[j] != -1
+            else:
+                expected = False
+            assert seen[i, j] == expected
+    heads, word = row["word_heads"], row["word_index"]
+    mask = ancestors(np.array(word), np.array(row["word_dfs_in"], int), np.array(row["word_dfs_out"], int))
+    for i, own in enumerate(word):
+        above = set()
+        while own >= 0 and own not in above:
+            above.add(own)
+            own = heads[own]
+        for j, other in enumerate(word):
+            assert mask[i, j] == (i == j or other in above)
+
+
+def grid_lines(text: str) -> tuple[list[str], list[str]]:
+    lines = text.split("\n")
+    body = [i for i, line in enumerate(lines) if line.rstrip()[-1:] in ("●", "·")]
+    return lines[: body[0]], [lines[i] for i in body]
+
+
+def test_grid_columns_line_up_with_wide_and_narrow_labels(dataset: Path) -> None:
+    labels = [("[CLS]", "0"), ("苹", "1"), ("é", "2"), ("##ing", "10"), ("\\u202e", "11")]
+    seen = np.eye(5, dtype=bool)
+    head, body = grid_lines(grid_text(labels, seen).plain)
+    marks = [cell_len(line[: line.index("●")]) for line in body]
+    assert [b - a for a, b in itertools.pairwise(marks)] == [2, 2, 2, 2]
+    for (label, _), column in zip(labels, marks, strict=True):
+        upright = [at_cell(line.ljust(200), column)[0] for line in head]
+        assert "".join(upright).strip() == label
+    assert grid_text(labels, np.ones((5, 5), bool)).plain.count("●") == 25
+
+
+def test_a_long_row_shows_the_mask_around_the_first_mention_and_says_so(dataset: Path) -> None:
+    text = printed(dataset, row=3, max_grid=20)
+    assert "76 to 95 of 124, around the first mention" in " ".join(text.split())
+    _, body = grid_lines(text[text.index("visible matrix") :])
+    assert len(body) == 20
+    assert body[5].split()[:2] == ["苹", "81"]
+    syntax = printed(dataset, row=3, max_grid=20, grid="syntax")
+    assert "syntax mask" in syntax
+    assert "visible matrix" not in syntax
+    narrow = printed(dataset, row=3, width=60)
+    assert max(cell_len(line) for line in narrow[narrow.index("visible matrix") :].split("\n")) <= 60
+    assert "matrix" not in printed(dataset, row=3, grid="none")
+
+
+def test_window_stays_inside() -> None:
+    for count in range(1, 30):
+        for mention in [None, *range(count)]:
+            start, stop = window(count, mention, 8)
+            assert 0 <= start < stop <= count
+            assert stop - start == min(count, 8)
+            assert mention is None or start <= mention < stop
+
+
+# --- escaping ---------------------------------------------------------------------------------
+
+
+@given(st.text())
+def test_legible_text_prints_as_itself(text: str) -> None:
+    shown = legible(text)
+    assert shown.replace("\u3000", "").isprintable()
+    assert cell_len(legible_token(text)) > 0 or not text
+    assert cell_len(clip(legible(text), 5)) <= 5
+
+
+def test_controls_overrides_and_line_ends_are_escaped() -> None:
+    assert (
+        legible("a\x1b[0m\u202eb\nc\u2028\xa0\u3000\ufe0f")
+        == "a\\x1b[0m\\u202eb\\nc\\u2028\\xa0\u3000\\ufe0f"
+    )
+    assert legible("苹果 good é") == "苹果 good é"
+    assert legible_token("\u0301") == "\u25cc\u0301"
+
+
+def test_nothing_in_data_reaches_the_terminal_raw(tmp_path: Path) -> None:
+    """Text, id, token strings, label, relation and triples of a hostile row; ESC would run, markup would vanish."""
+    fine, coarse = Vocabulary(), Vocabulary()
+    row = make_row(
+        fine, coarse, f"i{EVIL}", [[EVIL, "苹果"]], [0, 0], [1, 1], [(44, 46, [(0, "x")])], label=0
+    )
+    folder = write_dataset(
+        tmp_path / "d",
+        {"train": [[row]]},
+        fine,
+        coarse,
+        labels=[f"l{EVIL}"],
+        deprels=["root", f"r{EVIL}"],
+        graph=False,
+    )
+    for grid in ("visible", "syntax"):
+        text = printed(folder, width=200, grid=grid)
+        assert not [c for c in text if c != "\n" and not c.isprintable() and c != "\u3000"]
+        assert "[bold]" in text
+        assert f"l{legible(EVIL)}" in text
+        assert f"r{legible(EVIL)}" in text
+    with pytest.raises(FolderError) as error:
+        load(folder, f"other{EVIL}")
+    assert str(error.value).isprintable()
+
+
+def test_a_hostile_triple_is_escaped_in_the_tree() -> None:
+    tree = [TreeToken("a", 0, 0, 0, 0), TreeToken(EVIL, 1, 1, 0, -1)]
+    layout = layout_tree(tree, [Branch(1, 0, tree[1:], f"s {EVIL} o")], 60)
+    assert all(c.text.isprintable() and c.title.isprintable() for c in layout.cells)
+
+
+class Page(HTMLParser):
+    """Tags, attributes and texts of a page; `open` must be empty at its end."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.tags: set[str] = set()
+        self.attributes: list[tuple[str, str | None]] = []
+        self.texts: list[str] = []
+        self.open: list[str] = []
+
+    @classmethod
+    def read(cls, folder: Path, tmp_path: Path, **options: object) -> Page:
+        target = tmp_path / "page.html"
+        show(folder, Console(file=io.StringIO()), html=target, **options)  # type: ignore[arg-type]
+        return cls.parse(target.read_text(encoding="utf-8"))
+
+    @classmethod
+    def parse(cls, source: str) -> Page:
+        page = cls()
+        page.feed(source)
+        page.close()
+        assert page.open == []
+        return page
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        self.tags.add(tag)
+        self.attributes += attrs
+        if tag not in ("meta", "rect", "path"):
+            self.open.append(tag)
+
+    def handle_startendtag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        self.tags.add(tag)
+        self.attributes += attrs
+
+    def handle_endtag(self, tag: str) -> None:
+        assert self.open.pop() == tag
+
+    def handle_data(self, data: str) -> None:
+        self.texts.append(data)
+
+    def check(self) -> None:
+        """Self-contained and inert."""
+        assert not self.tags & {
+            "script",
+            "link",
+            "img",
+            "iframe",
+            "object",
+            "embed",
+            "base",
+            "form",
+            "use",
+            "image",
+        }
+        assert not [
+            a for a, _ in self.attributes if a.startswith("on") or a in ("src", "href", "xlink:href", "style")
+        ]
+        assert not [v for a, v in self.attributes if v and "://" in v]
+        assert "url(" not in "".join(self.texts)
+        assert "@import" not in "".join(self.texts)
+
+
+@pytest.mark.parametrize("row", range(4))
+def test_pages_are_self_contained_and_escaped(dataset: Path, tmp_path: Path, row: int) -> None:
+    page = Page.read(dataset, tmp_path, row=row)
+    page.check()
+    assert "svg" in page.tags
+    source = (tmp_path / "page.html").read_text(encoding="utf-8")
+    assert "<script" not in source
+    assert not [c for c in source if c != "\n" and not c.isprintable()]
+    assert "prefers-color-scheme: dark" in source
+    if row == 2:
+        assert legible(EVIL) in "".join(page.texts)
+
+
+def test_page_draws_tree_parse_and_both_masks(dataset: Path, tmp_path: Path) -> None:
+    page = Page.read(dataset, tmp_path, row=1)
+    titles = [
+        t for t in page.texts if t.startswith(("Sentence tree", "Dependency parse", "visible", "syntax"))
+    ]
+    assert "Sentence tree: 3 branches on 2 mentions" in titles
+    assert "Dependency parse of sentence 1" in titles
+    assert "visible matrix" in titles
+    assert "syntax mask (ancestors)" in titles
+    assert "(苹果 颜色 红色)" in page.texts
+    view = view_of(dataset, 1)
+    seen = visible(
+        np.array([t.branch for t in view.tree or []]), np.array([t.mention for t in view.tree or []])
+    )
+    squares = next(v for a, v in page.attributes if a == "d" and v and v.count("z") == int(seen.sum()))
+    assert squares
+
+
+# --- what is not there ------------------------------------------------------------------------
+
+
+def test_ids_are_found_in_any_split(dataset: Path) -> None:
+    assert view_of(dataset, "two#0").place.split == "train"
+    assert view_of(dataset, "two#0", "dev").place == place("dev", "dev-00000-of-00001.arrow", 0, 0)
+    assert view_of(dataset, "long#0").place == place("train", "train-00001-of-00002.arrow", 0, 3)
+
+
+def place(split: str, shard: str, shard_row: int, row: int) -> object:
+    from pipelines.folder import Place
+
+    return Place(split, shard, shard_row, row)
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"row": 4}, r"split 'train' of .* has no row 4: it holds 4 rows, numbered 0 to 3"),
+        ({"row": -1}, r"has no row -1: it holds 4 rows"),
+        ({"row": 1, "split": "dev"}, r"split 'dev' .* holds 1 rows, numbered 0 to 0"),
+        (
+            {"id": "none#0"},
+            r"no row of .* has the id 'none#0' \(looked in train, dev\); ids look like 'apple#0'",
+        ),
+        ({"row": 0, "split": "test"}, r"has no split 'test'; it has train, dev"),
+        ({"row": 0, "id": "apple#0"}, "not both"),
+        ({"grid": "nice"}, "grid must be one of visible, syntax, none; found 'nice'"),
+    ],
+)
+def test_errors_say_what_there_is(dataset: Path, options: dict[str, object], message: str) -> None:
+    with pytest.raises(FolderError, match=message):
+        printed(dataset, **options)
+
+
+def test_folders_that_are_no_datasets(dataset: Path, tmp_path: Path) -> None:
+    with pytest.raises(FolderError, match="does not exist"):
+        printed(tmp_path / "nowhere")
+    with pytest.raises(FolderError, match=r"is a file; give the dataset's folder"):
+        printed(dataset / "tokens.txt")
+    with pytest.raises(FolderError, match=r"not a dataset folder.*did you mean .*/d\?"):
+        printed(tmp_path)
+    (tmp_path / "e").mkdir()
+    (tmp_path / "e" / "train-00000-of-00001.arrow").write_bytes(b"ARROW1\0\0")
+    with pytest.raises(FolderError, match="not a whole Arrow IPC file"):
+        printed(tmp_path / "e")
+
+
+def test_an_unfinished_folder_is_shown_with_a_note(dataset: Path) -> None:
+    (dataset / "manifest.json").unlink()
+    (dataset / "train-00001-of-00002.arrow").unlink()
+    text = " ".join(printed(dataset).split())
+    assert "no manifest.json: the run that writes here did not finish" in text
+    assert "1 of 2 shards of split 'train' are missing" in text
+
+
+def test_an_empty_split_says_so(tmp_path: Path) -> None:
+    folder = write_dataset(tmp_path / "d", {"train": [[]]}, Vocabulary(), Vocabulary())
+    with pytest.raises(FolderError, match="has no rows"):
+        printed(folder)
+
+
+def test_a_page_in_a_missing_folder(dataset: Path, tmp_path: Path) -> None:
+    with pytest.raises(FolderError, match="nowhere does not exist; make it first"):
+        printed(dataset, html=tmp_path / "nowhere" / "x.html")
+    with pytest.raises(FolderError, match="it is a folder"):
+        printed(dataset, html=tmp_path)
+
+
+def test_printed_lines_keep_to_the_width(dataset: Path) -> None:
+    for row in (0, 1, 3):
+        for line in printed(dataset, width=100, row=row).split("\n"):
+            assert cell_len(line) <= 100
