@@ -146,9 +146,16 @@ class Manifest(_Model):
 
 def write_manifest(folder: str, manifest: Manifest) -> None:
     """Write `folder`/manifest.json atomically; equal manifests give equal bytes."""
-    body = json.dumps(manifest.model_dump(mode="json"), sort_keys=True, indent=1, ensure_ascii=False)
+    body = _sorted(manifest.model_dump(mode="json"))
+    body["splits"] = {name: body["splits"][name] for name in manifest.splits}  # in the config's order
     with files.write_atomic(files.join(folder, MANIFEST)) as sink:
-        sink.write(body.encode("utf-8") + b"\n")
+        sink.write(json.dumps(body, indent=1, ensure_ascii=False).encode("utf-8") + b"\n")
+
+
+def _sorted(value: Any) -> Any:
+    if isinstance(value, dict):
+        return {key: _sorted(value[key]) for key in sorted(value)}
+    return [_sorted(item) for item in value] if isinstance(value, list) else value
 
 
 def read_manifest(folder: str) -> Manifest:

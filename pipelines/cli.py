@@ -3,16 +3,25 @@
 from __future__ import annotations
 
 import difflib
+import logging
 import os
 import sys
 from importlib import resources
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 from rich.console import Console
 
 from pipelines.config import URI, Config, ConfigError, load_config
+
+# Numeric libraries read these when they are first loaded: one thread each, so that sums keep their
+# order and worker processes do not fight over cores.
+for _name in ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS", "BLIS_NUM_THREADS"):
+    os.environ.setdefault(_name, "1")
+
+if TYPE_CHECKING:  # imported late below: Beam takes a second to load
+    from pipelines import flow
 
 app = typer.Typer(
     name="treegraft",
@@ -77,7 +86,6 @@ def preprocess(
     chosen Beam runner may follow: treegraft preprocess my.yaml --runner FlinkRunner --flink_master=host:8081
     """
     from corpora.verify import verify as verify_folder
-
     from pipelines import flow
 
     chosen, beam = _split_configs(configs or [], context.args, runner)
@@ -166,7 +174,9 @@ def verify(folder: Folder) -> None:
     from corpora.verify import verify as verify_folder
 
     with _err.status("verifying") as status:
-        report = verify_folder(folder, progress=lambda message: status.update(f"verifying {message}"))
+        report = verify_folder(
+            folder, progress=lambda done, of: status.update(f"verifying shard {done} of {of}")
+        )
     _out.print(report.render(), highlight=False, markup=False)
     if not report.ok:
         raise typer.Exit(1)
@@ -224,7 +234,7 @@ def _options(
     workers: int | None,
     beam: list[str],
     overwrite: bool,
-) -> flow.Options:  # noqa: F821 - imported late: Beam takes a second to load
+) -> flow.Options:
     from corpora import files
     from pipelines import flow
     from pipelines.config import resolve
@@ -252,7 +262,7 @@ def _options(
     )
 
 
-def _print_plan(config: Config, path: Path, options: flow.Options) -> None:  # noqa: F821
+def _print_plan(config: Config, path: Path, options: flow.Options) -> None:
     from pipelines import flow
     from pipelines.display import summary
 
@@ -277,6 +287,7 @@ def main() -> None:
     """Entry point: expected trouble ends in one readable message, not in a traceback."""
     from pipelines.engine import RunError
 
+    logging.getLogger().setLevel(logging.CRITICAL)  # Beam's own news is not the user's
     try:
         app(standalone_mode=True)
     except KeyboardInterrupt:

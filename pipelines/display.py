@@ -84,14 +84,14 @@ def _duration(seconds: float) -> str:
 
 
 def summary(title: str, rows: Mapping[str, Mapping[str, int]]) -> Table:
-    """A table with a line per split; columns are all counters that are not zero anywhere."""
+    """A column per split, a line per counter that is not zero everywhere."""
     names: list[str] = []
     for counters in rows.values():
         names += [n for n, value in counters.items() if value and n not in names]
     table = Table(title=title, title_justify="left", title_style="bold")
-    table.add_column("split")
+    table.add_column("")
+    for split in rows:
+        table.add_column(split, justify="right")
     for name in names:
-        table.add_column(name.replace("_", " "), justify="right")
-    for split, counters in rows.items():
-        table.add_row(split, *[f"{counters.get(n, 0):,}" for n in names])
+        table.add_row(name.replace("_", " "), *[f"{counters.get(name, 0):,}" for counters in rows.values()])
     return table

@@ -220,7 +220,7 @@ class Run:
         """Drop the blocks' records; the manifest stands now. The plan stays: it dates the inputs."""
         work = files.join(self.out, WORK)
         for name in files.list_names(work):
-            if name not in ("plan.json", "lock"):
+            if name not in ("plan.json", "graph.key", "lock"):
                 files.remove(files.join(work, name))
 
     def is_finished(self) -> bool | None:

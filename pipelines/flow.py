@@ -18,7 +18,7 @@ from typing import Any
 from rich.console import Console
 
 from corpora import files
-from corpora.manifest import Manifest, read_manifest, write_manifest
+from corpora.manifest import MANIFEST, Manifest, read_manifest, write_manifest
 from corpora.plan import Block, Part, plan_blocks
 from pipelines import engine, runners
 from pipelines.annotate import Annotate
@@ -60,12 +60,15 @@ def plan_annotate(config: Config, config_path: str, options: Options) -> Plan:
     """Blocks of the raw corpus. Raises ConfigError or FileNotFoundError before any work."""
     blocks = plan_blocks(config.input, str(Path(config_path).resolve().parent), config.run.block_bytes)
     stage = Annotate(config, config_path)
-    inputs = [
-        {"path": part.name, "size": info.size, "modified": info.modified}
-        for part, info in ((p, files.stat(p.path)) for p in _first_parts(blocks))
-    ]
+    inputs = []
+    for part in _first_parts(blocks):
+        (info,) = files.expand(part.path)
+        inputs.append({"path": part.name, "size": info.size, "modified": info.modified})
     return Plan(
-        "annotate", engine.Run(stage, blocks, options.annotated, inputs), config.run.max_reject_fraction
+        "annotate",
+        config.task,
+        engine.Run(stage, blocks, options.annotated, inputs),
+        config.run.max_reject_fraction,
     )
 
 
@@ -123,15 +126,33 @@ def _label_order(label: str) -> tuple[int, int, str]:
 
 
 def compile_graph_once(triples: Sequence[str], options: Options) -> str:
-    """Compile the triples into `<out>/graph`, where provenance stays with the shards; returns its path."""
-    from kg.graph import compile_graph
+    """Compile the triples into `<out>/graph`, where provenance stays with the shards; returns its path.
 
-    folder = files.join(options.out, GRAPH)
-    info = compile_graph(list(triples), Path(folder))
-    rejected = sum(info.rejected.values())
+    Not done again while the files are as they were; and never over the graph of a finished
+    dataset that nobody asked to replace.
+    """
+    from kg.compile import compile_graph
+    from kg.graph import KnowledgeGraph
+
+    folder, work = files.join(options.out, GRAPH), files.join(options.out, engine.WORK)
+    infos = [info for path in triples for info in files.expand(path)]
+    key = [[info.path, info.size, info.modified] for info in infos]
+    note = files.join(work, "graph.key")
+    if files.exists(note) and files.exists(folder) and json.loads(files.read_bytes(note)) == key:
+        return folder
+    if files.exists(files.join(options.out, MANIFEST)) and not options.overwrite:
+        folder = files.join(work, "graph")
+    compile_graph([i.path for i in infos], Path(folder), open_binary=files.open_decompressed)
+    info = KnowledgeGraph.open(folder).info
+    files.make_dirs(work)
+    if folder == files.join(options.out, GRAPH):
+        with files.write_atomic(note) as sink:
+            sink.write(json.dumps(key).encode())
+    dropped = {**info.rejects, "duplicates": info.duplicates, "self triples": info.self_triples}
+    dropped = {reason: count for reason, count in dropped.items() if count}
     options.console.print(
         f"graph: {info.triples:,} triples, {info.subjects:,} subjects"
-        + (f", {rejected:,} lines rejected ({_counts(info.rejected)})" if rejected else ""),
+        + (f"; left out: {_counts(dropped)}" if dropped else ""),
         highlight=False,
     )
     return folder

@@ -7,13 +7,14 @@ small pipeline on Beam's `FnApiRunner`, named explicitly because `DirectRunner` 
 download another runner. Measured side by side against that runner's own `multi_processing` mode
 (`tests/bench/bench_engine.py`): groups balance uneven blocks, models load once per process
 instead of once per pipeline, and progress shows, which a blocking `FnApiRunner.run` cannot. Its
-`multi_threading` mode lost data when measured and is refused.
+`multi_threading` mode lost data when measured and is refused. Very small work stays in the driver.
 """
 
 from __future__ import annotations
 
 import contextlib
 import json
+import logging
 import os
 import threading
 import time
@@ -21,15 +22,20 @@ from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import asdict
 from pathlib import Path
-from typing import Any, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar
 
 from corpora import files
 from corpora.plan import Block, Part
 from pipelines.engine import BlockRecord, Run, RunError, Stage
 
+if TYPE_CHECKING:
+    from concurrent.futures import Executor
+
 LOCAL = "local"
 _MAX_GROUP = 32
 _TICK_SECONDS = 0.5
+_SMALL_BYTES = 256 * 2**10
+"""Work of no more raw bytes is done in the driver."""
 
 
 def execute(
@@ -75,24 +81,19 @@ def block_from_json(raw: str) -> Block:
 
 
 def _run_local(run: Run, pending: list[Block], workers: int, watch: Callable[[Counter[str]], None]) -> None:
-    import multiprocessing
     import tempfile
-    from concurrent.futures import FIRST_COMPLETED, ProcessPoolExecutor, wait
+    from concurrent.futures import FIRST_COMPLETED, wait
     from concurrent.futures.process import BrokenProcessPool
 
-    from pipelines.worker import run_group, start_worker
+    from pipelines.worker import run_group
 
     workers = min(workers, len(pending))
     # Longest first would balance best, but order must not matter to anyone, so keep it plain.
     size = min(_MAX_GROUP, max(1, len(pending) // (workers * 4)))
     groups = [pending[i : i + size] for i in range(0, len(pending), size)]
+    small = sum(block.bytes for block in pending) <= _SMALL_BYTES
     with tempfile.TemporaryDirectory(prefix="treegraft-") as progress, _single_threaded_libraries():
-        pool = ProcessPoolExecutor(
-            workers,
-            mp_context=multiprocessing.get_context("spawn"),
-            initializer=start_worker,
-            initargs=(os.getpid(),),
-        )
+        pool: Executor = _thread() if small else _processes(workers)
         waiting = {pool.submit(run_group, run.stage, group, run.out, progress) for group in groups}
         try:
             while waiting:
@@ -108,11 +109,38 @@ def _run_local(run: Run, pending: list[Block], workers: int, watch: Callable[[Co
         finally:
             for future in waiting:
                 future.cancel()
-            for process in list((pool._processes or {}).values()):
-                if waiting:
+            if waiting:  # something went wrong: do not wait for the blocks under way
+                for process in list((getattr(pool, "_processes", None) or {}).values()):
                     process.terminate()
             pool.shutdown(wait=True, cancel_futures=True)
             run.remove_temporaries()  # of workers that were stopped in the middle of a block
+
+
+def _thread() -> Executor:
+    """One thread of this process: for so little work, starting others would take longer than doing it."""
+    from concurrent.futures import ThreadPoolExecutor
+
+    return ThreadPoolExecutor(1)
+
+
+def _processes(workers: int) -> Executor:
+    import multiprocessing
+    from concurrent.futures import ProcessPoolExecutor
+
+    spawn = multiprocessing.get_context("spawn")
+    return ProcessPoolExecutor(workers, mp_context=spawn, initializer=start_worker, initargs=(os.getpid(),))
+
+
+def start_worker(parent: int) -> None:
+    """First thing in a worker process: quiet Beam down, and die with the driver even if that was killed."""
+    logging.getLogger().setLevel(logging.CRITICAL)
+
+    def watch() -> None:
+        while os.getppid() == parent:
+            time.sleep(0.5)
+        os._exit(1)
+
+    threading.Thread(target=watch, daemon=True).start()
 
 
 def _run_remote(

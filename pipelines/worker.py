@@ -1,11 +1,8 @@
-"""What runs inside a worker process: the one DoFn, and the local processes' entry points."""
+"""What runs inside a worker process: the one DoFn, and what local processes are asked to do."""
 
 from __future__ import annotations
 
-import logging
-import os
 import threading
-import time
 from collections import Counter
 from collections.abc import Iterator
 from typing import Any
@@ -58,18 +55,6 @@ class ProcessBlock(beam.DoFn):
         yield from ()
 
 
-def start_worker(parent: int) -> None:
-    """Local process: quiet Beam down, and die with the driver even if that was killed."""
-    logging.getLogger().setLevel(logging.CRITICAL)
-
-    def watch() -> None:
-        while os.getppid() == parent:
-            time.sleep(0.5)
-        os._exit(1)
-
-    threading.Thread(target=watch, daemon=True).start()
-
-
 def run_group(stage: Stage, blocks: list[Block], out: str, progress: str) -> None:
     """One group of blocks as a pipeline of its own, in this process."""
     from apache_beam.options.pipeline_options import PipelineOptions
@@ -78,7 +63,9 @@ def run_group(stage: Stage, blocks: list[Block], out: str, progress: str) -> Non
     # `runner=` an instance: a name would be looked up, and 'DirectRunner' tries a download first.
     _CAUSE.clear()
     try:
-        with beam.Pipeline(runner=FnApiRunner(), options=PipelineOptions(["--direct_num_workers=1"])) as pipeline:
+        with beam.Pipeline(
+            runner=FnApiRunner(), options=PipelineOptions(["--direct_num_workers=1"])
+        ) as pipeline:
             build_pipeline(pipeline, blocks, stage, out, progress)
     except Exception:
         if _CAUSE:

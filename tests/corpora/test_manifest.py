@@ -58,7 +58,9 @@ def test_equal_manifests_are_equal_bytes_whatever_the_order_they_were_made_in(tm
             return {k: backwards(value[k]) for k in reversed(list(value))}
         return [backwards(v) for v in value] if isinstance(value, list) else value
 
-    write_manifest(str(tmp_path), Manifest.model_validate(backwards(body)))
+    shuffled = backwards(body)
+    shuffled["splits"] = {name: shuffled["splits"][name] for name in body["splits"]}  # their order is data
+    write_manifest(str(tmp_path), Manifest.model_validate(shuffled))
     assert (tmp_path / MANIFEST).read_bytes() == raw
     assert raw.endswith(b"}\n") and "语料".encode() in raw and raw.startswith(b'{\n "config_fingerprint"')
 
@@ -129,3 +131,11 @@ def test_an_edited_manifest_names_the_field(tmp_path, change, message):
     (tmp_path / MANIFEST).write_text(json.dumps(body))
     with pytest.raises(ManifestError, match=f"(?s)damaged or was edited.*{message}"):
         read_manifest(str(tmp_path))
+
+
+def test_splits_keep_the_order_of_the_config(tmp_path):
+    """Label names default to those of the first split, so a reader must see which one that was."""
+    splits = {name: SplitRecord.of([]) for name in ("train", "dev", "another")}
+    manifest = Manifest(stage="annotate", task="tag", config_fingerprint="x", splits=splits)
+    write_manifest(str(tmp_path), manifest)
+    assert list(read_manifest(str(tmp_path)).splits) == ["train", "dev", "another"]
