@@ -20,6 +20,7 @@ import pyarrow.compute as pc
 
 from kg import prefilter, store
 from kg.errors import GraphError
+from kg.trie import key_finder
 from kg.triples import OnReject, OpenBinary, ReadCounts, open_local, read_tables
 
 _HASH_ROWS = 1 << 16
@@ -115,7 +116,7 @@ def _write(folder: Path, rows: _Rows, counts: ReadCounts, sources: tuple[str, ..
     keys = rows.subjects.to_pylist()
     trie = marisa_trie.Trie(keys)
     trie.save(str(folder / store.TRIE))
-    ids = np.fromiter(map(trie.__getitem__, keys), np.int32, len(keys))
+    ids = np.fromiter(map(key_finder(trie), keys), np.int32, len(keys))
     longest = pc.max(pc.utf8_length(rows.subjects)).as_py()
     del keys, trie
 

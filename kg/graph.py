@@ -19,6 +19,7 @@ from kg.compile import compile_graph
 from kg.errors import GraphError
 from kg.match import Matcher
 from kg.store import GraphInfo
+from kg.trie import key_finder
 
 __all__ = ["GraphError", "GraphInfo", "KnowledgeGraph", "compile_graph"]
 
@@ -34,6 +35,7 @@ class KnowledgeGraph:
         self.folder = folder
         self.info = info
         self.trie = trie
+        self._find = key_finder(trie)
         columns = {name: store.load_column(folder, name) for name in store.COLUMNS}
         self.triple_offsets: np.ndarray = columns["triple_offsets"]  # int64[S + 1]
         self.predicates: np.ndarray = columns["predicates"]  # int32[T]
@@ -100,7 +102,7 @@ class KnowledgeGraph:
     def subject_id(self, subject: str) -> int:
         """Id of a subject, -1 where it has no triple."""
         try:
-            return self.trie.get(subject, -1)
+            return self._find(subject)
         except UnicodeEncodeError:  # a lone surrogate cannot be in a UTF-8 file
             return -1
 

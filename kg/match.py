@@ -19,6 +19,7 @@ import numpy as np
 
 from kg import prefilter
 from kg.boundaries import inside_words
+from kg.trie import has_longer, key_finder
 
 _GROUP_CHARS = 1 << 20
 """Texts are joined up to this many characters: memory stays bounded for large blocks."""
@@ -80,7 +81,7 @@ class Matcher:
         """Words that are subjects. Words of text k: `starts`, `stops` from `offsets[k]` to `offsets[k + 1]`."""
         owner = np.repeat(np.arange(len(texts)), np.diff(offsets))
         wanted = np.flatnonzero(stops - starts >= max(self._min_length, 1))
-        get, stop = self._trie.get, self._stop
+        find, stop = key_finder(self._trie), self._stop
         seen: dict[str, int] = {}  # a block has far fewer different words than words
         subjects = np.full(len(wanted), -1, np.int32)
         columns = (owner[wanted].tolist(), starts[wanted].tolist(), stops[wanted].tolist())
@@ -88,7 +89,7 @@ class Matcher:
             word = texts[text][first:last]
             subject = seen.get(word)
             if subject is None:
-                subject = get(word, -1)
+                subject = find(word)
                 subject = seen[word] = -1 if subject in stop else subject
             subjects[i] = subject
         hit = subjects >= 0
@@ -108,7 +109,7 @@ class Matcher:
         inside = inside_at.tobytes()
         near = min(self._longest, _NEAR)
         far = self._longest > near
-        prefixes, more = self._trie.iter_prefixes_with_ids, self._trie.has_keys_with_prefix
+        prefixes = self._trie.iter_prefixes_with_ids
         min_length, stop = self._min_length, self._stop
         starts, stops, subjects = [], [], []
         end = 0
@@ -116,7 +117,7 @@ class Matcher:
             if start < end:
                 continue
             piece = joined[start : start + near if start + near < limit else limit]
-            if far and len(piece) == near and more(piece):
+            if far and len(piece) == near and has_longer(self._trie, piece):
                 piece = joined[start : min(start + self._longest, limit)]
             best = -1
             for prefix, subject in prefixes(piece):

@@ -159,7 +159,7 @@ class _FileReader:
             elif len(held) > MAX_LINE_BYTES:
                 held = self._skip_line(held, stream)
         if held:
-            yield held + b"\n"
+            yield held if held.endswith(b"\n") else held + b"\n"
 
     def _skip_line(self, held: bytes, stream: BinaryIO) -> bytes:
         """Reject the line that `held` starts, read past it, return what follows it."""
@@ -173,13 +173,7 @@ class _FileReader:
                 rest = chunk[end:]
                 break
         self.counts.lines += 1
-        self._reject(
-            self.line,
-            self.byte,
-            "line_too_long",
-            f"a line of {size} bytes, at most {MAX_LINE_BYTES}",
-            excerpt,
-        )
+        self._reject(self.line, self.byte, "line_too_long", _too_long(size), excerpt)
         self.line += 1
         self.byte += size
         return rest
@@ -192,11 +186,14 @@ class _FileReader:
         tabs = np.searchsorted(np.flatnonzero(raw == _TAB), np.concatenate(([0], stops)))
         three = np.diff(tabs) == 2
         bad = _undecodable(block, starts, stops)
-        three[bad] = False
+        long = np.flatnonzero(stops - starts > MAX_LINE_BYTES)
+        three[bad] = three[long] = False
         rejects: list[tuple[int, str, str]] = [
-            (int(i), "bad_encoding", "expected UTF-8, found bytes that are not") for i in bad
+            (i, "line_too_long", _too_long(int(stops[i] - starts[i]))) for i in long.tolist()
         ]
-        for i in np.setdiff1d(np.flatnonzero(~three), bad, assume_unique=True).tolist():
+        bad = np.setdiff1d(bad, long, assume_unique=True)
+        rejects += [(i, "bad_encoding", "expected UTF-8, found bytes that are not") for i in bad.tolist()]
+        for i in np.setdiff1d(np.flatnonzero(~three), np.concatenate((bad, long))).tolist():
             first, *more = block[starts[i] : stops[i]].decode().split("\t")
             if not first.strip(WHITE_SPACE) and not "".join(more).strip(WHITE_SPACE):
                 self.counts.blank += 1
@@ -241,6 +238,10 @@ class _FileReader:
         self.counts.rejected[reason] = self.counts.rejected.get(reason, 0) + 1
         excerpt = raw[: 4 * EXCERPT_CHARS].decode("utf-8", "replace").rstrip("\r\n")[:EXCERPT_CHARS]
         self.on_reject(RejectedLine(self.path, byte, line, reason, detail, excerpt))
+
+
+def _too_long(size: int) -> str:
+    return f"a line of {size} bytes, at most {MAX_LINE_BYTES}"
 
 
 def _undecodable(block: bytes, starts: np.ndarray, stops: np.ndarray) -> np.ndarray:

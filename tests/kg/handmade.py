@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from pathlib import Path
+from unittest import mock
 
 import numpy as np
 
-from kg import GraftPolicy, KnowledgeGraph, Trees, Trunks, build_trees, compile_graph
+from kg import GraftPolicy, KnowledgeGraph, Trees, Trunks, build_trees, compile_graph, store
 
 CLS, SEP = 0x110001, 0x110002
 NAMES = {CLS: "[CLS]", SEP: "[SEP]"}
@@ -61,10 +62,11 @@ def trunks_of(
 
 
 def graph_of(folder: Path, *lines: str, name: str = "graph") -> KnowledgeGraph:
-    """A graph compiled from `.spo` lines."""
+    """A graph compiled from `.spo` lines, without waiting for the disk to have them for good."""
     source = folder / f"{name}.spo"
     source.write_bytes("".join(line + "\n" for line in lines).encode())
-    compile_graph([str(source)], folder / f"{name}.kg")
+    with mock.patch.object(store, "_sync"):
+        compile_graph([str(source)], folder / f"{name}.kg")
     return KnowledgeGraph.open(folder / f"{name}.kg")
 
 

@@ -118,7 +118,7 @@ def _boundary(text: str, at: int) -> bool:
     before, after = text[at - 1], text[at]
     if "." in (before, after) or "," in (before, after):
         left, right = (at - 1, at + 1) if after in ".," else (at - 2, at)
-        if 0 <= left and right < len(text):
+        if left >= 0 and right < len(text):
             return not (text[left].isdecimal() and text[right].isdecimal())
     return not (_spaced(before) and _spaced(after))
 

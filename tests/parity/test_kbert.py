@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import tempfile
+from collections.abc import Callable
 from pathlib import Path
 
 import numpy as np
@@ -206,16 +207,17 @@ def records(real_data: Path) -> list[str]:
 
 @pytest.mark.parametrize("corpus", [reviews, records])
 def test_real_corpora_equal_the_loops(
-    real_graph: tuple[KnowledgeGraph, Subjects], real_data: Path, corpus: object
+    real_graph: tuple[KnowledgeGraph, Subjects], real_data: Path, corpus: Callable[[Path], list[str]]
 ) -> None:
     graph, subjects = real_graph
-    rows = corpus(real_data)  # type: ignore[operator]
+    rows = corpus(real_data)
     assert len(rows) > 500
+    if (corpus is records) != (graph.info.sources == ("Medical.spo",)):
+        rows = rows[::5]  # the graph of another field has little to graft
     policy = GraftPolicy(max_length=80, max_positions=72)
     trees = check_block(graph, subjects, policy, trunks_of(rows, length=64))
     assert trees.counters["branches"] > 0
-    pairs = trunks_of(rows[:200], rows[200:400], length=64)
-    check_block(graph, subjects, policy, pairs)
+    check_block(graph, subjects, policy, trunks_of(rows[:100], rows[100:200], length=64))
 
 
 def test_real_rows_exercise_every_budget(

@@ -1,0 +1,424 @@
+"""Sentence trees: what is grafted, what is dropped and counted, and the exact columns."""
+
+from __future__ import annotations
+
+import dataclasses
+import time
+import tracemalloc
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from kg import GraftPolicy, GraphError, KnowledgeGraph, Trees, Trunks, Words, build_trees
+from tests.kg.handmade import CLS, SEP, graph_of, tokenize, tokens, trees_of, trunks_of
+
+
+def counted(trees: Trees, *names: str) -> list[int]:
+    return [trees.counters[name] for name in names]
+
+
+def columns(trees: Trees) -> list[list[int]]:
+    return [getattr(trees, name).tolist() for name in ("soft_positions", "branch", "mention", "trunk_index")]
+
+
+def test_c05_truncation_never_cuts_a_branch_the_trunk_or_the_last_sep(tmp_path: Path) -> None:
+    graph = graph_of(tmp_path, "苹果\t类别\t水果")
+    six = trees_of(graph, "苹果好", trunk_length=6, max_length=6)
+    assert tokens(six.ids) == ["[CLS]", "苹", "果", "好", "[SEP]"]
+    assert counted(six, "mentions", "branches", "dropped_budget", "mentions_without_branch") == [1, 0, 1, 1]
+    assert (six.mention == -1).all()
+
+    seven = trees_of(graph, "苹果好", trunk_length=7, max_length=7)
+    assert tokens(seven.ids) == ["[CLS]", "苹", "果", "水", "果", "好", "[SEP]"]
+    assert columns(seven) == [
+        [0, 1, 2, 3, 4, 3, 4],
+        [0, 0, 0, 1, 1, 0, 0],
+        [-1, 0, 0, 0, 0, -1, -1],
+        [0, 1, 2, -1, -1, 3, 4],
+    ]
+    assert counted(seven, "branches", "dropped_budget", "mentions_grafted") == [1, 0, 1]
+
+    four = trees_of(graph, "苹果好", trunk_length=4, max_length=4)
+    assert tokens(four.ids) == ["[CLS]", "苹", "果", "[SEP]"]
+    assert counted(four, "branches", "dropped_budget") == [0, 1]
+
+    three = trees_of(graph, "苹果好", trunk_length=3, max_length=8)
+    assert tokens(three.ids) == ["[CLS]", "苹", "[SEP]"]
+    assert counted(three, "mentions", "branches", "dropped_anchor_cut") == [1, 0, 1]
+
+
+def test_c06_object_choice_is_file_order(tmp_path: Path) -> None:
+    graph = graph_of(tmp_path, *(f"甲词\t类\tA{k}" for k in (1, 2, 3, 4)))
+    trees = trees_of(graph, "甲词", branches_per_mention=2)
+    assert [graph.object(t) for t in trees.branch_triples] == ["A1", "A2"]
+    assert tokens(trees.ids) == ["[CLS]", "甲", "词", "A", "1", "A", "2", "[SEP]"]
+    assert columns(trees)[:3] == [
+        [0, 1, 2, 3, 4, 3, 4, 3],
+        [0, 0, 0, 1, 1, 2, 2, 0],
+        [-1, 0, 0, 0, 0, 0, 0, -1],
+    ]
+
+
+def test_c14_a_cycle_yields_one_branch_per_mention(tmp_path: Path) -> None:
+    graph = graph_of(tmp_path, "甲乙\t类\t甲乙", "甲乙\t类\t丙丁", "甲乙\t类\t丙丁", "丙丁\t类\t甲乙")
+    trees = trees_of(graph, "甲乙和丙丁", branches_per_mention=5)
+    assert "".join(tokens(trees.ids)) == "[CLS]甲乙丙丁和丙丁甲乙[SEP]"
+    assert counted(trees, "mentions", "branches") == [2, 2]
+
+
+PARAGRAPH = "甲城位于乙省。" * 80
+
+
+def test_c15_objects_that_are_paragraphs_are_passed_over(tmp_path: Path) -> None:
+    assert len(PARAGRAPH) == 560
+    graph = graph_of(
+        tmp_path, f"甲城\tBaiduCARD\t{PARAGRAPH}", "甲城\t类\t城市", "甲城\t省\t乙省", "甲城\t国\t丙国"
+    )
+    trees = trees_of(graph, "我住甲城", max_length=128)
+    assert "".join(tokens(trees.ids)) == "[CLS]我住甲城城市乙省[SEP]"
+    assert counted(trees, "branches", "dropped_object_too_long") == [2, 1]
+    whole = trees_of(
+        graph, "我住甲城", max_length=128, max_positions=1024, max_object_length=1000, branches_per_mention=1
+    )
+    assert "".join(tokens(whole.ids)) == "[CLS]我住甲城[SEP]"
+    assert counted(whole, "dropped_object_too_long", "dropped_budget") == [0, 1]
+
+
+def test_c15_a_subject_with_nothing_but_paragraphs_is_a_mention_without_a_branch(tmp_path: Path) -> None:
+    trees = trees_of(graph_of(tmp_path, f"甲城\tBaiduCARD\t{PARAGRAPH}"), "我住甲城", max_length=128)
+    assert "".join(tokens(trees.ids)) == "[CLS]我住甲城[SEP]"
+    names = ("mentions", "mentions_without_branch", "branches", "dropped_object_too_long")
+    assert counted(trees, *names) == [1, 1, 0, 1]
+    assert len(trees.mention_subjects) == 0
+
+
+@pytest.mark.parametrize("length", [18, 21])
+def test_c15_a_subject_longer_than_the_row_has_no_branch(tmp_path: Path, length: int) -> None:
+    subject = "甲乙丙丁戊己庚辛壬癸子丑寅卯辰巳午未申酉戌"[:length]
+    trees = trees_of(graph_of(tmp_path, f"{subject}\t类\t病"), subject, trunk_length=16, max_length=16)
+    assert len(trees.ids) == 16
+    assert counted(trees, "branches", "dropped_anchor_cut") == [0, 1]
+
+
+def test_c17_the_entity_with_digits_is_grafted_whole(tmp_path: Path) -> None:
+    graph = graph_of(tmp_path, "糖类抗原19-9\t类别\t指标")
+    trees = trees_of(graph, "查糖类抗原19-9升高")
+    assert "".join(tokens(trees.ids)) == "[CLS]查糖类抗原19-9指标升高[SEP]"
+    assert graph.hits(trees.mention_subjects) == [("糖类抗原19-9", 1)]
+
+
+def test_c17_stop_list_and_least_length(tmp_path: Path) -> None:
+    graph = graph_of(tmp_path, "舒适\t职业\t作家", "很\t类\t副词")
+    assert "".join(tokens(trees_of(graph, "很舒适").ids)) == "[CLS]很舒适作家[SEP]"
+    assert "".join(tokens(trees_of(graph, "很舒适", stop=frozenset({"舒适"})).ids)) == "[CLS]很舒适[SEP]"
+    assert "".join(tokens(trees_of(graph, "很舒适", min_mention_length=3).ids)) == "[CLS]很舒适[SEP]"
+    assert "".join(tokens(trees_of(graph, "很舒适", min_mention_length=1).ids)) == "[CLS]很副词舒适作家[SEP]"
+
+
+def test_c19_no_soft_position_past_the_table(tmp_path: Path) -> None:
+    graph = graph_of(tmp_path, "实体\t类\t四字对象")
+    text = "长" * 508 + "实体"
+    trees = trees_of(graph, text, max_length=1024, max_positions=512)
+    assert len(trees.ids) == 512 and trees.soft_positions.max() == 511
+    assert counted(trees, "mentions", "branches", "dropped_position") == [1, 0, 1]
+    earlier = trees_of(graph, text[:505] + "实体", max_length=1024, max_positions=512)
+    assert counted(earlier, "branches", "dropped_position") == [1, 0]
+    assert earlier.soft_positions.max() == 511
+    short = graph_of(tmp_path, "实体\t类\t四字对象", "实体\t类\t短", name="short")
+    both = trees_of(short, text, max_length=1024, max_positions=512)
+    assert counted(both, "branches", "dropped_position") == [1, 1]
+
+
+def test_c20_entities_at_the_ends_and_twice(tmp_path: Path) -> None:
+    graph = graph_of(tmp_path, "苹果\t类别\t水果")
+    alone = trees_of(graph, "苹果")
+    assert list(zip(tokens(alone.ids), alone.soft_positions.tolist(), strict=True)) == [
+        ("[CLS]", 0),
+        ("苹", 1),
+        ("果", 2),
+        ("水", 3),
+        ("果", 4),
+        ("[SEP]", 3),
+    ]
+    assert "".join(tokens(trees_of(graph, "我爱苹果").ids)) == "[CLS]我爱苹果水果[SEP]"
+    twice = trees_of(graph, "苹果和苹果")
+    assert "".join(tokens(twice.ids)) == "[CLS]苹果水果和苹果水果[SEP]"
+    assert columns(twice)[1:3] == [
+        [0, 0, 0, 1, 1, 0, 0, 0, 2, 2, 0],
+        [-1, 0, 0, 0, 0, -1, 1, 1, 1, 1, -1],
+    ]
+    assert twice.branch_triples.tolist() == [0, 0]
+
+
+def test_rows_of_a_block_do_not_touch_and_branches_have_their_segments_type(tmp_path: Path) -> None:
+    graph = graph_of(tmp_path, "苹果\t类\t水果", "果树\t类\t植物")
+    trunks = trunks_of(["我爱苹", "苹果", "", "好"], ["果树", None, "苹果", "果树苹果"])
+    trees = build_trees(graph, GraftPolicy(), trunks, tokenize)
+    rows = [slice(a, b) for a, b in zip(trees.row_offsets[:-1], trees.row_offsets[1:], strict=True)]
+    assert ["".join(tokens(trees.ids[row])) for row in rows] == [
+        "[CLS]我爱苹[SEP]果树植物[SEP]",
+        "[CLS]苹果水果[SEP]",
+        "[CLS][SEP]苹果水果[SEP]",
+        "[CLS]好[SEP]果树植物苹果水果[SEP]",
+    ]
+    assert trees.type_ids[rows[0]].tolist() == [0, 0, 0, 0, 0, 1, 1, 1, 1, 1]
+    assert trees.branch[rows[3]].tolist() == [0, 0, 0, 0, 0, 1, 1, 0, 0, 2, 2, 0]
+    assert trees.mention[rows[3]].tolist() == [-1, -1, -1, 0, 0, 0, 0, 1, 1, 1, 1, -1]
+    assert trees.branch_offsets.tolist() == [0, 1, 2, 3, 5]
+    assert [getattr(trees, name).dtype for name in ("ids", "type_ids", "branch", "row_offsets")] == [
+        np.int32,
+        np.int8,
+        np.int16,
+        np.int64,
+    ]
+
+
+def test_branches_that_do_not_fit_leave_room_for_smaller_ones(tmp_path: Path) -> None:
+    graph = graph_of(
+        tmp_path, "甲甲\t类\t一二三", "甲甲\t类\t四", "乙乙\t类\t五六七八", "乙乙\t类\t九", "丙丙\t类\t十"
+    )
+    trees = trees_of(graph, "甲甲乙乙丙丙", max_length=8 + 5)
+    assert "".join(tokens(trees.ids)) == "[CLS]甲甲一二三四乙乙九丙丙[SEP]"
+    assert counted(trees, "branches", "dropped_budget") == [3, 2]
+
+
+def test_only_the_first_objects_compete_and_a_dropped_one_is_not_replaced(tmp_path: Path) -> None:
+    graph = graph_of(tmp_path, "甲甲\t类\t一二三四五", "甲甲\t类\t六")
+    trees = trees_of(graph, "甲甲", max_length=4 + 2, branches_per_mention=1)
+    assert "".join(tokens(trees.ids)) == "[CLS]甲甲[SEP]"
+    assert counted(trees, "branches", "dropped_budget") == [0, 1]
+
+
+def test_the_same_object_under_two_predicates(tmp_path: Path) -> None:
+    graph = graph_of(tmp_path, "苹果\t类\t水果", "苹果\t属\t水果", "苹果\t色\t红", "苹果\t\t甜")
+    plain = trees_of(graph, "苹果", branches_per_mention=2)
+    assert "".join(tokens(plain.ids)) == "[CLS]苹果水果红[SEP]"
+    assert counted(plain, "dropped_object_repeated") == [1]
+    told = trees_of(graph, "苹果", branches_per_mention=4, predicate=True)
+    assert "".join(tokens(told.ids)) == "[CLS]苹果类水果属水果色红甜[SEP]"
+    assert counted(told, "dropped_object_repeated", "branches") == [0, 4]
+
+
+def test_predicate_and_object_are_two_words(tmp_path: Path) -> None:
+    graph = graph_of(tmp_path, "Tim Cook\tCEO\tApple", "Tim Cook\t\tAmerican")
+    seen: list[str] = []
+
+    def listen(texts: list[str]) -> tuple[np.ndarray, np.ndarray]:
+        seen.extend(texts)
+        return tokenize(texts)
+
+    build_trees(graph, GraftPolicy(predicate=True), trunks_of(["Tim Cook"]), listen)
+    assert seen == ["CEO Apple", "American"]
+
+
+def test_objects_without_tokens_make_no_branch(tmp_path: Path) -> None:
+    def nothing_for_soft_hyphens(texts: list[str]) -> tuple[np.ndarray, np.ndarray]:
+        return tokenize([text.replace("\u00ad", "") for text in texts])
+
+    graph = graph_of(tmp_path, "甲甲\t类\t\u00ad", "甲甲\t类\t乙")
+    trees = build_trees(graph, GraftPolicy(), trunks_of(["甲甲"]), nothing_for_soft_hyphens)
+    assert "".join(tokens(trees.ids)) == "[CLS]甲甲乙[SEP]"
+    assert counted(trees, "branches", "dropped_empty") == [1, 1]
+
+
+def words_of(text: str) -> list[tuple[int, int]]:
+    """Tokens by hand: `unbelieve|able`, one [UNK] for a run with `☃`, single characters else."""
+    spans, start = [], 0
+    for word in text.split(" "):
+        pieces = [(0, 9), (9, len(word))] if word.startswith("unbelieve") else [(0, len(word))]
+        if word and "一" <= word[0] <= "鿿":
+            pieces = [(k, k + 1) for k in range(len(word))]
+        spans += [(start + a, start + b) for a, b in pieces if b > a]
+        start += len(word) + 1
+    return spans
+
+
+@pytest.mark.parametrize(
+    ("text", "first", "last"),
+    [
+        ("the unbelieveable New York", 1, 2),
+        ("New York☃ unbelieveable", None, None),  # the token goes on past the mention
+        ("☃New York", None, None),
+        ("in New York", 2, 3),
+    ],
+)
+def test_anchors_are_whole_tokens_or_dropped(
+    tmp_path: Path, text: str, first: int | None, last: int | None
+) -> None:
+    graph = graph_of(tmp_path, "New York\tis\tcity", "unbelieveable\tis\tword")
+    subject = "unbelieveable" if text.startswith("the") else "New York"
+    policy = GraftPolicy(stop=frozenset({"New York", "unbelieveable"} - {subject}))
+    trees = build_trees(graph, policy, trunks_of([text], pieces=words_of), tokenize)
+    anchor = np.flatnonzero((trees.mention == 0) & (trees.branch == 0)).tolist()
+    if first is None:
+        assert anchor == []
+        assert counted(trees, "mentions", "dropped_unaligned", "dropped_anchor_cut") == [1, 1, 0]
+    else:
+        assert [trees.trunk_index[i] for i in anchor] == list(
+            range(first + 1, last + 2) if subject[0] == "u" else range(first, last + 1)
+        )
+
+
+def test_a_character_that_has_no_token_at_the_edge_unaligns_the_mention(tmp_path: Path) -> None:
+    graph = graph_of(tmp_path, "\u200b甲乙\t类\t丙", "丁\u200b戊\t类\t己")
+
+    def no_zero_width(text: str) -> list[tuple[int, int]]:
+        return [(i, i + 1) for i, char in enumerate(text) if char != "\u200b"]
+
+    trunks = trunks_of(["x\u200b甲乙y", "丁\u200b戊y"], pieces=no_zero_width)
+    trees = build_trees(graph, GraftPolicy(), trunks, tokenize)
+    assert counted(trees, "mentions", "dropped_unaligned", "branches") == [2, 1, 1]
+    assert "".join(tokens(trees.ids[trees.row_offsets[1] :])) == "[CLS]丁戊己y[SEP]"
+
+
+def test_tokens_that_share_a_character_are_one_anchor(tmp_path: Path) -> None:
+    """Byte-level tokenizers give several tokens to one character."""
+
+    def two_each(text: str) -> list[tuple[int, int]]:
+        return [(i, i + 1) for i in range(len(text)) for _ in "ab"]
+
+    graph = graph_of(tmp_path, "甲乙\t类\t丙")
+    trees = build_trees(graph, GraftPolicy(), trunks_of(["子甲乙丑"], pieces=two_each), tokenize)
+    assert trees.mention.tolist() == [-1, -1, -1, 0, 0, 0, 0, 0, -1, -1, -1]
+
+
+def test_match_words_takes_the_words_given(tmp_path: Path) -> None:
+    graph = graph_of(tmp_path, "苹果\t类\t水果", "果树\t类\t植物")
+    trunks = trunks_of(["苹果树", "苹果树", "好"], [None, "果树", "苹果树"])
+    words = (
+        Words(np.array([0, 1, 0, 2, 0]), np.array([1, 3, 2, 3, 1]), np.array([0, 2, 4, 5])),
+        Words(np.array([0, 0]), np.array([2, 3]), np.array([0, 0, 1, 2])),
+    )
+    trunks = dataclasses.replace(trunks, words=words)
+    trees = build_trees(graph, GraftPolicy(match="words"), trunks, tokenize)
+    rows = np.split(trees.ids, trees.row_offsets[1:-1])
+    assert ["".join(tokens(row)) for row in rows] == [
+        "[CLS]苹果树植物[SEP]",
+        "[CLS]苹果水果树[SEP]果树植物[SEP]",
+        "[CLS]好[SEP]苹果树[SEP]",
+    ]
+    with pytest.raises(GraphError, match="needs the words of the segmentation"):
+        build_trees(graph, GraftPolicy(match="words"), dataclasses.replace(trunks, words=None), tokenize)
+    alone = dataclasses.replace(
+        trunks_of(["苹果树"]), words=(Words(np.array([0]), np.array([2]), np.array([0, 1])), None)
+    )
+    assert counted(build_trees(graph, GraftPolicy(match="words"), alone, tokenize), "branches") == [1]
+
+
+def test_c18_special_tokens_in_objects_are_ordinary_text(tmp_path: Path) -> None:
+    graph = graph_of(tmp_path, "甲乙\t类\t[SEP]")
+    trees = trees_of(graph, "甲乙")
+    assert trees.ids.tolist().count(SEP) == 1 and trees.ids.tolist().count(CLS) == 1
+    assert "".join(tokens(trees.ids[3:8])) == "[SEP]"
+
+
+@pytest.mark.parametrize("texts", [[], [""], ["没有提到"], ["", "", ""]])
+def test_rows_without_mentions_are_their_trunks(tmp_path: Path, texts: list[str]) -> None:
+    graph = graph_of(tmp_path, "苹果\t类\t水果")
+    trunks = trunks_of(texts)
+    trees = build_trees(graph, GraftPolicy(), trunks, tokenize)
+    np.testing.assert_array_equal(trees.ids, trunks.ids)
+    np.testing.assert_array_equal(trees.row_offsets, trunks.row_offsets)
+    assert trees.branch_offsets.tolist() == [0] * (len(texts) + 1)
+    assert not trees.branch.any() and (trees.mention == -1).all()
+    assert set(trees.counters.values()) == {0}
+
+
+def test_the_result_is_the_same_in_blocks_of_any_size_and_with_a_warm_cache(tmp_path: Path) -> None:
+    graph = graph_of(tmp_path, "苹果\t类\t水果", "苹果\t色\t红", "梨子\t类\t水果")
+    texts = ["苹果和梨子", "", "梨子梨子苹果", "苹果"] * 5
+    whole = build_trees(graph, GraftPolicy(max_length=12), trunks_of(texts), tokenize)
+    again = build_trees(graph, GraftPolicy(max_length=12), trunks_of(texts), tokenize)
+    cold = KnowledgeGraph.open(graph.folder)
+    rows = [build_trees(cold, GraftPolicy(max_length=12), trunks_of([text]), tokenize) for text in texts]
+    for name in (
+        "ids",
+        "soft_positions",
+        "branch",
+        "mention",
+        "trunk_index",
+        "branch_triples",
+        "mention_subjects",
+    ):
+        np.testing.assert_array_equal(getattr(whole, name), getattr(again, name))
+        np.testing.assert_array_equal(
+            getattr(whole, name), np.concatenate([getattr(row, name) for row in rows])
+        )
+    assert whole.counters == {name: sum(row.counters[name] for row in rows) for name in whole.counters}
+
+
+# --- misuse -------------------------------------------------------------------------------------
+
+
+def test_trunks_that_exceed_a_budget_are_refused(tmp_path: Path) -> None:
+    graph = graph_of(tmp_path, "苹果\t类\t水果")
+    trunks = trunks_of(["好", "我爱苹果"])
+    for name in ("max_length", "max_positions"):
+        with pytest.raises(GraphError, match=f"the trunk of row 1 has 6 tokens, {name} is 5"):
+            build_trees(graph, GraftPolicy(**{name: 5}), trunks, tokenize)
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        ({"char_stops": np.array([0, 1, 2, 9, 4, 0], np.int32)}, "row 0: a token's offsets are outside"),
+        ({"char_starts": np.array([0, 2, 1, 2, 3, 0], np.int32)}, "row 0"),
+        ({"type_ids": np.array([0, 1, 0, 0, 0, 0], np.int8)}, "row 0"),
+        ({"type_ids": np.array([0, 2, 0, 0, 0, 0], np.int8)}, "type_ids must be 0"),
+        ({"row_offsets": np.array([0, 5])}, "row_offsets must run from 0 to the 6 tokens"),
+        ({"special": np.zeros(3, np.bool_)}, "special has 3 values for 6 tokens"),
+        ({"texts": ([], [])}, "expected 1 texts of segment A and of segment B, found 0 and 0"),
+    ],
+)
+def test_trunks_that_contradict_themselves_are_refused(
+    tmp_path: Path, change: dict[str, object], message: str
+) -> None:
+    graph = graph_of(tmp_path, "苹果\t类\t水果")
+    trunks: Trunks = dataclasses.replace(trunks_of(["我爱苹果"]), **change)  # type: ignore[arg-type]
+    with pytest.raises(GraphError, match=message):
+        build_trees(graph, GraftPolicy(), trunks, tokenize)
+
+
+@pytest.mark.parametrize(
+    "wrong",
+    [
+        {"match": "all"},
+        {"branches_per_mention": 0},
+        {"max_length": 40_000},
+        {"max_positions": 0},
+        {"min_mention_length": 0},
+    ],
+)
+def test_policies_out_of_range_are_refused(wrong: dict[str, object]) -> None:
+    with pytest.raises(GraphError, match=next(iter(wrong))):
+        GraftPolicy(**wrong)  # type: ignore[arg-type]
+
+
+# --- size ---------------------------------------------------------------------------------------
+
+
+def test_a_million_objects_of_one_subject_are_not_looked_at(tmp_path: Path) -> None:
+    source = "".join(f"甲词\t类\tA{k}\n" for k in range(1_000_000))
+    graph = graph_of(tmp_path, source.rstrip("\n"), "乙词\t类\tB")
+    trunks = trunks_of(["甲词和乙词"] * 200)
+    build_trees(graph, GraftPolicy(), trunks_of(["词"]), tokenize)
+    tracemalloc.start()
+    start = time.process_time()
+    trees = build_trees(graph, GraftPolicy(), trunks, tokenize)
+    seconds, (_, peak) = time.process_time() - start, tracemalloc.get_traced_memory()
+    tracemalloc.stop()
+    assert trees.counters["branches"] == 600
+    assert {graph.object(t) for t in trees.branch_triples} == {"A0", "A1", "B"}
+    assert seconds < 0.5
+    assert peak < 16 * 2**20
+
+
+def test_a_million_objects_that_are_all_too_long_are_counted_in_bounded_memory(tmp_path: Path) -> None:
+    graph = graph_of(tmp_path, "".join(f"甲词\t类\tA{k:06d}\n" for k in range(300_000)) + "甲词\t类\tB")
+    tracemalloc.start()
+    trees = trees_of(graph, "甲词", max_object_length=3)
+    _, peak = tracemalloc.get_traced_memory()
+    tracemalloc.stop()
+    assert counted(trees, "branches", "dropped_object_too_long") == [1, 300_000]
+    assert peak < 16 * 2**20
