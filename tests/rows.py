@@ -28,7 +28,7 @@ LETTERS = "abcdefgh我在北京苹果水é\U0001f469\u200d\u200b"
 GROUPS = ("base", "syntax", "coarse", "tree")
 
 
-def metadata(task: str, groups: Iterable[str], **changes: Any) -> dict[str, Any]:
+def metadata(task: str, groups: Iterable[str], /, **changes: Any) -> dict[str, Any]:
     """Schema metadata of shard rows, without what `groups` do not need."""
     special = {"pad": PAD, "unk": UNK, "cls": CLS, "sep": SEP, "mask": MASK}
     meta: dict[str, Any] = {
@@ -270,7 +270,7 @@ def to_batch(rows: Sequence[Row], schema: pa.Schema) -> pa.RecordBatch:
     return pa.RecordBatch.from_pylist(list(rows), schema=schema)
 
 
-def rows_schema(task: str, groups: Iterable[str], **changes: Any) -> pa.Schema:
+def rows_schema(task: str, groups: Iterable[str], /, **changes: Any) -> pa.Schema:
     return row_schema(task, groups, metadata(task, groups, **changes))
 
 
