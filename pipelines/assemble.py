@@ -287,8 +287,8 @@ def classify_rows(tokens: Tokens, pairs: Ints, max_length: int, cutter: Cutter) 
     """One row a document: its text, or text and second text, cut to the budget.
 
     Args:
-        pairs: [R, 2], text of segment A and B of each document; -1 without a second text. Texts
-            without tokens must be left out before.
+        pairs: [R, 2], text of segment A, which is the document's number, and of B; -1 without a second
+            text. Texts without tokens must be left out before.
 
     A single text is cut at its end; of a pair, tokens go from the end of the longer side.
     Counters: `truncated_rows`.
@@ -309,7 +309,7 @@ def classify_rows(tokens: Tokens, pairs: Ints, max_length: int, cutter: Cutter) 
     for row, side in np.argwhere(cut).tolist():
         stops[row, side] = cutter.stop(texts[row, side], starts[row, side], stops[row, side])
     counters = Counter(truncated_rows=int(cut.any(axis=1).sum()))
-    return Rows(np.arange(len(texts), dtype=np.int64), texts, starts, stops, None, counters)
+    return Rows(texts[:, 0].copy(), texts, starts, stops, None, counters)
 
 
 def tag_rows(tokens: Tokens, units: Ints, documents: Ints, max_length: int, cutter: Cutter) -> Rows:
