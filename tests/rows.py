@@ -126,7 +126,7 @@ def make_row(
     elif task == "classify":
         scored = rng.random() < 0.5
         row["label"] = None if scored else rng.randrange(len(LABELS))
-        row["label_score"] = rng.random() if scored else None
+        row["label_score"] = rng.randrange(65) / 64 if scored else None  # exact in float32
     else:
         row["token_labels"] = [
             -100 if i in (CLS, SEP) else rng.choice([-100, *range(len(LABELS))]) for i in row["input_ids"]
