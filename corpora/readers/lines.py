@@ -295,6 +295,8 @@ class _Gather:
         self.started = started
         """Whether a blank line of this range has been met: what comes before is another range's."""
         self.lines: list[bytes] = []
+        self.runs: list[bytes] = []
+        """Lines before those, joined: many tiny objects would take far more than their bytes."""
         self.start = self.first = self.held = 0
         self.dropping = False
         self.ended = True
@@ -311,8 +313,9 @@ class _Gather:
             elif self.started and not self.dropping:
                 if not self.lines:
                     self.start, self.first, self.held = found.starts[i], found.first + i, 0
-                elif len(self.lines) >= 4096:  # many tiny objects would take far more than their bytes
-                    self.lines = [b"\n".join(self.lines)]
+                elif len(self.lines) >= 4096:
+                    self.runs.append(b"\n".join(self.lines))
+                    self.lines = []
                 self.lines.append(line)
                 self.held += len(line) + 1
                 self.ended = found.ended
@@ -322,15 +325,15 @@ class _Gather:
     def _drop(self, line: TooLong | None) -> TooLong:
         """Give the paragraph up, because it or its next `line` is too long."""
         if self.lines or line is None:
-            line = TooLong(self.start, self.first, b"\n".join(self.lines)[:HEAD])
-        self.lines, self.dropping = [], True
+            line = TooLong(self.start, self.first, b"\n".join(self.runs + self.lines)[:HEAD])
+        self.lines, self.runs, self.dropping = [], [], True
         return line
 
     def close(self) -> Iterator[Paragraph]:
         """The paragraph gathered so far, if any."""
         if self.lines:
-            raw = b"\n".join(self.lines)
+            raw = b"\n".join(self.runs + self.lines)
             if self.ended and raw.endswith(b"\r"):
                 raw = raw[:-1]
             yield Paragraph(self.start, self.first, raw)
-        self.lines, self.dropping = [], False
+        self.lines, self.runs, self.dropping = [], [], False

@@ -20,8 +20,11 @@ from corpora.records import EXCERPT_CHARS, RAW_SCHEMA, Reject
 _BEGIN_OR_INSIDE = re.compile(r"(?P<prefix>[BI])(?:[-_](?P<type>.*))?", re.DOTALL)
 
 
-class FieldError(ValueError):
-    """A record that cannot be used: `reason` as manifests count it, `detail` for people."""
+class FieldError(Exception):
+    """A record that cannot be used: `reason` as manifests count it, `detail` for people.
+
+    Not a ValueError, so that no handler of a parser's own errors takes it for one.
+    """
 
     def __init__(self, reason: str, detail: str) -> None:
         super().__init__(detail)

@@ -66,13 +66,13 @@ def read(tmp_path: Path) -> Callable[..., Read]:
         *,
         name: str = "a.txt",
         task: str = "pretrain",
-        language: str = "zh",
+        corpus_language: str = "zh",
         block_bytes: int = 1 << 20,
         batch_bytes: int = 1 << 20,
         **layout: Any,
     ) -> Read:
         (tmp_path / name).write_bytes(data)
         config = InputConfig(files={"train": name}, **layout)
-        return read_layout(config, tmp_path, task, language, block_bytes, batch_bytes)
+        return read_layout(config, tmp_path, task, corpus_language, block_bytes, batch_bytes)
 
     return run
