@@ -3,7 +3,9 @@
 The work is columnar: a batch of documents is tokenized into flat arrays, `pipelines.assemble` chooses
 rows as spans of them, `pipelines.columns` lays all columns of up to 4,096 rows out at once. Python
 touches each word once (to slice it out for the coarse vocabulary) and each row a few times, never
-each token. Re-encoding for another tokenizer or graph reuses the annotations.
+each token. From raw Chinese text to rows, words and coarse columns included, that takes 1.2 times the
+CPU time of bare `tokenizers.encode_batch` and `jieba.cut` (`tests/bench/bench_encode.py`). Re-encoding
+for another tokenizer or graph reuses the annotations.
 """
 
 from __future__ import annotations
@@ -37,6 +39,8 @@ from pipelines.source import Texts, Words, attach, flat_list, read_texts, read_w
 from pipelines.tokenizer import Tokens
 from pipelines.tools import Tools
 
+CODE_VERSION = 1
+"""Raised whenever this stage gives other rows for the same documents and config."""
 CHUNK_ROWS = 4096
 CHUNK_TOKENS = 1 << 20
 """Rows, and trunk tokens, laid out at a time: what bounds memory beside the batch itself."""
@@ -104,6 +108,7 @@ class Encode(Stage):
     def fingerprint(self) -> str:
         config = self._config
         body = {
+            "code": CODE_VERSION,
             "schema": SCHEMA_VERSION,
             "task": config.task,
             "seed": config.seed,
