@@ -23,6 +23,7 @@ from pipelines.legible import legible
 TOKENS = "tokens.txt"
 COARSE_TOKENS = "coarse_tokens.txt"
 GRAPH = "graph"
+ANNOTATED = "annotated"
 
 
 class FolderError(ValueError):
@@ -111,8 +112,8 @@ class Folder:
                     total += batch.num_rows
         _, first = self.row(0, splits[0])
         raise FolderError(
-            f"no row of {self.path} has the id {legible(id)!r} (looked in {', '.join(splits)}); "
-            f"ids look like {legible(first[column])!r}"
+            f"no row of {self.path} has the id '{legible(id)}' (looked in {', '.join(splits)}); "
+            f"ids look like '{legible(first[column])}'"
         )
 
     def strings(self, name: str) -> list[str] | None:
@@ -150,7 +151,7 @@ class Folder:
         if split is None:
             return next(iter(self.shards))
         if split not in self.shards:
-            raise FolderError(f"{self.path} has no split {legible(split)!r}; it has {', '.join(self.shards)}")
+            raise FolderError(f"{self.path} has no split '{legible(split)}'; it has {', '.join(self.shards)}")
         return split
 
 

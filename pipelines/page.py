@@ -65,17 +65,22 @@ def page(title: str, body: str) -> str:
     )
 
 
-def write_page(path: str | Path, text: str) -> None:
-    """Write a page in one step. Raises FolderError where its folder does not exist."""
+def check_target(path: str | Path) -> str:
+    """The path as it will be written. Raises FolderError where a page cannot go there: ask before long work."""
     path = str(path)
-    if not files.is_uri(path):
-        parent = Path(path).resolve().parent
-        if not parent.is_dir():
-            raise FolderError(f"cannot write {path}: the folder {parent} does not exist; make it first")
-        if Path(path).is_dir():
-            raise FolderError(f"cannot write {path}: it is a folder; name a file in it, such as report.html")
-        path = str(Path(path).resolve())
-    with files.write_atomic(path) as sink:
+    if files.is_uri(path):
+        return path
+    target = Path(path).resolve()
+    if not target.parent.is_dir():
+        raise FolderError(f"cannot write {path}: the folder {target.parent} does not exist; make it first")
+    if target.is_dir():
+        raise FolderError(f"cannot write {path}: it is a folder; name a file in it, such as report.html")
+    return str(target)
+
+
+def write_page(path: str | Path, text: str) -> None:
+    """Write a page in one step. Raises FolderError as `check_target` does."""
+    with files.write_atomic(check_target(path)) as sink:
         sink.write(text.encode("utf-8", "backslashreplace"))
 
 

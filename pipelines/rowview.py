@@ -154,7 +154,8 @@ def row_view(
     if meta["task"] == "pretrain":
         label = NSP.get(row.get("label"), UNKNOWN)
     elif row.get("label") is not None:
-        label = f"{_name(names, row['label'])} ({row['label']})"
+        name = _name(names, row["label"])
+        label = name if name == str(row["label"]) else f"{name} ({row['label']})"
     branches = _branches(folder, row, tree or [])
     return RowView(
         place=place,

@@ -18,8 +18,10 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from rich.console import Console
 
+from corpora import files
+from corpora.manifest import MANIFEST, ManifestError, read_manifest
 from corpora.schema import IGNORED_LABEL
-from pipelines.folder import Folder, open_folder
+from pipelines.folder import ANNOTATED, Folder, open_folder
 from pipelines.histogram import Histogram, TripleCounts
 from pipelines.rowview import NSP, UNKNOWN, triple_text
 
@@ -45,7 +47,7 @@ class SplitStats:
     counters: Counter[str] = field(default_factory=Counter)
     """Of the manifest: what the run counted."""
     rejects: Counter[str] = field(default_factory=Counter)
-    """Of the manifest: rejected records by reason."""
+    """Of the manifest: rejected records by reason; of the annotated documents beside the shards, too."""
 
     def histogram(self, name: str) -> Histogram:
         """The histogram of this name, made empty if it is not there."""
@@ -69,8 +71,10 @@ class SplitStats:
         self.scores = [a[0] + count, a[1] + total, min(a[2], low), max(a[3], high)]
 
     def dropped(self) -> dict[str, int]:
-        """Branches dropped by reason, from the run's counters; every reason that was counted."""
-        found = {k.removeprefix("dropped_"): n for k, n in self.counters.items() if k.startswith("dropped_")}
+        """Branches dropped by reason, from the run's counters, most frequent first."""
+        found = {
+            k.removeprefix("dropped_"): n for k, n in self.counters.items() if k.startswith("dropped_") and n
+        }
         return dict(sorted(found.items(), key=lambda item: (-item[1], item[0])))
 
 
@@ -100,6 +104,7 @@ def collect(folder: str | Path, progress: Callable[[int], None] = lambda rows: N
     opened = open_folder(folder)
     splits: dict[str, SplitStats] = {}
     read = 0
+    earlier = _earlier_rejects(opened)
     for name, shards in opened.shards.items():
         split = splits[name] = SplitStats(shards=len(shards))
         for batch in opened.batches(name):
@@ -113,6 +118,7 @@ def collect(folder: str | Path, progress: Callable[[int], None] = lambda rows: N
         if record is not None:
             split.counters.update(record.counters)
             split.rejects.update(record.rejects)
+        split.rejects.update(earlier.get(name, {}))
     total = SplitStats()
     for split in splits.values():
         total.merge(split)
@@ -130,15 +136,16 @@ def collect(folder: str | Path, progress: Callable[[int], None] = lambda rows: N
 
 def show(folder: str | Path, console: Console, html: str | Path | None = None) -> None:
     """Print the figures of `folder`; also write them to `html` as a page with charts. Raises FolderError."""
+    from pipelines.page import check_target, write_page
     from pipelines.stats_show import stats_page, stats_parts
 
+    if html is not None:
+        check_target(html)
     with console.status("reading") as status:
         stats = collect(folder, lambda rows: status.update(f"read {rows:,} rows"))
     for part in stats_parts(stats, console.width):
         console.print(part)
     if html is not None:
-        from pipelines.page import write_page
-
         write_page(html, stats_page(stats))
         console.print(f"wrote {html}", highlight=False, markup=False)
 
@@ -182,16 +189,15 @@ def _count_trees(split: SplitStats, batch: pa.RecordBatch, trunk: np.ndarray) ->
     soft, _ = _flat(batch, "tree_soft_positions")
     triples, per_row = _flat(batch, "branch_triples")
     branches = np.diff(per_row)
-    # An anchor and its branches are neighbours, so every run of one number is a mention.
+    # An anchor and its branches are neighbours, so every run of one number is a mention; [CLS], which
+    # is never one, parts the rows.
     first = mention >= 0
     first[1:] &= mention[1:] != mention[:-1]
-    at = rows[:-1][np.diff(rows) > 0]
-    first[at] = mention[at] >= 0
     split.histogram("tree tokens").add(np.diff(rows))
     split.histogram("mentions").add(_sums(first, rows))
     split.histogram("branches").add(branches)
     split.histogram("branch tokens").add(_sums(branch > 0, rows))
-    if len(at):
+    if len(at := rows[:-1][np.diff(rows) > 0]):
         split.histogram("highest soft position").add(np.maximum.reduceat(soft, at))
     split.tally.update(
         rows_with_branches=int((branches > 0).sum()),
@@ -306,6 +312,22 @@ def _integers(array: pa.Array) -> np.ndarray:
 
 def _texts(array: pa.Array) -> dict[str, int]:
     return {e["values"]: e["counts"] for e in pc.value_counts(array).to_pylist() if e["values"] is not None}
+
+
+def _earlier_rejects(folder: Folder) -> dict[str, dict[str, int]]:
+    """By split, what reading and annotating rejected, where the annotated documents lie in the folder."""
+    path = files.join(folder.path, ANNOTATED)
+    if folder.stage != "encode" or not files.exists(files.join(path, MANIFEST)):
+        return {}
+    try:
+        manifest = read_manifest(path)
+    except ManifestError as error:
+        folder.notes.append(str(error))
+        return {}
+    return {
+        name: {f"{reason} (annotate)": n for reason, n in split.rejects.items()}
+        for name, split in manifest.splits.items()
+    }
 
 
 def _top_triples(folder: Folder, total: SplitStats) -> list[tuple[str, int]]:

@@ -104,7 +104,7 @@ def stats_parts(stats: Stats, width: int) -> list[RenderableType]:
             bars(stats.top_triples, width, share_of=total.tally["branches"]),
         ]
     for title, by_split in _reasons(stats):
-        table = _table(["reason", *splits])
+        table = _table(["", *splits])
         for reason, values in by_split:
             table.add_row(Text(legible(reason)), *map(Text, values))
         parts += [_title(title), table]
@@ -182,8 +182,8 @@ def _reasons(stats: Stats) -> list[tuple[str, list[tuple[str, list[str]]]]]:
     rejects = [(r, [f"{s.rejects[r]:,}" for s in splits]) for r, _ in stats.total.rejects.most_common()]
     others = [
         (name.replace("_", " "), [f"{s.counters[name]:,}" for s in splits])
-        for name in sorted(stats.total.counters)
-        if not name.startswith(("dropped_", "truncated"))
+        for name, count in sorted(stats.total.counters.items())
+        if count and not name.startswith(("dropped_", "truncated"))
     ]
     found = [
         ("branches dropped", dropped),
@@ -220,9 +220,7 @@ def stats_page(stats: Stats) -> str:
         parts.append(page.bars("most grafted triples", stats.top_triples, stats.total.tally["branches"]))
     for title, by_reason in _reasons(stats):
         parts.append(f"<h2>{page.esc(title)}</h2>")
-        parts.append(
-            page.table(["reason", *splits], [[reason, *values] for reason, values in by_reason], numeric)
-        )
+        parts.append(page.table(["", *splits], [[reason, *values] for reason, values in by_reason], numeric))
     if len(stats.splits) > 1:
         for name, split in stats.splits.items():
             charts = "".join(_histograms(stats, split))

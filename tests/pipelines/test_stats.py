@@ -17,6 +17,7 @@ from hypothesis import strategies as st
 from rich.cells import cell_len
 from rich.console import Console
 
+from corpora.manifest import read_manifest, write_manifest
 from corpora.schema import row_schema
 from corpora.shards import ShardWriter
 from pipelines.folder import FolderError
@@ -247,7 +248,13 @@ def dataset(tmp_path: Path) -> Path:
         {"train": [made[:2], made[2:]], "dev": [made[1:2]]},
         fine,
         coarse,
-        counters={"dropped_budget": 4, "dropped_position": 1, "truncated_rows": 2, "records": 5},
+        counters={
+            "dropped_budget": 4,
+            "dropped_position": 1,
+            "dropped_empty": 0,
+            "truncated_rows": 2,
+            "records": 5,
+        },
         rejects={"empty_text": 3},
     )
 
@@ -278,9 +285,23 @@ def test_terminal_names_triples_labels_drops_and_rejects(dataset: Path) -> None:
     lines = [line.split() for line in text.splitlines()]
     assert ["budget", "4", "4", "8"] in lines
     assert ["empty_text", "3", "3", "6"] in lines
+    assert "empty " not in text
     assert any(line[:3] == ["苹果", "类别", "水果"] and line[-2:] == ["3", "(50.0%)"] for line in lines)
     assert any(line[:1] == ["positive"] and line[-2:] == ["3", "(75.0%)"] for line in lines)
     assert max(cell_len(line) for line in text.splitlines()) <= 100
+
+
+def test_rejects_of_both_stages_are_shown(dataset: Path) -> None:
+    manifest = read_manifest(str(dataset))
+    (dataset / "annotated").mkdir()
+    split = manifest.splits["train"].model_copy(update={"rejects": {"bad_json": 2}})
+    earlier = manifest.model_copy(update={"stage": "annotate", "splits": {"train": split}})
+    write_manifest(str(dataset / "annotated"), earlier)
+    stats = collect(dataset)
+    assert stats.total.rejects == {"empty_text": 6, "bad_json (annotate)": 2}
+    assert dict(overview(stats))["rejected records"] == ["5", "3", "8"]
+    (dataset / "annotated" / "manifest.json").write_text("{}", encoding="utf-8")
+    assert "is not a treegraft manifest" in collect(dataset).notes[0]
 
 
 def test_bars_line_up_and_never_hide_what_is_rare() -> None:
@@ -350,8 +371,10 @@ def test_labels_that_point_nowhere_are_counted_as_such(tmp_path: Path) -> None:
 def test_errors_and_notes(dataset: Path, tmp_path: Path) -> None:
     with pytest.raises(FolderError, match="not a dataset folder"):
         collect(tmp_path)
+    out = io.StringIO()
     with pytest.raises(FolderError, match="does not exist; make it first"):
-        printed(dataset, html=tmp_path / "no" / "s.html")
+        show(dataset, Console(file=out), tmp_path / "no" / "s.html")
+    assert out.getvalue() == "", "found before anything is read"
     (dataset / "manifest.json").unlink()
     stats = collect(dataset)
     assert stats.total.rows == 4
