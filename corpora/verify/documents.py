@@ -59,9 +59,11 @@ class DocumentRules:
         check_spans(view, "words", f"word_starts{suffix}", f"word_stops{suffix}", lengths, "word")
         view = view.good()
         self._check_cover(view, suffix)
-        _check_inside(view, suffix)
+        sentence = _sentences(view, suffix)
+        _check_inside(view, suffix, sentence)
         if self._parsed:
-            _check_heads(view.good(), suffix)
+            good = view.good()
+            _check_heads(good, suffix, sentence if good is view else _sentences(good, suffix))
 
     def _check_cover(self, view: View, suffix: str) -> None:
         of = "text_pair" if suffix else "text"
@@ -107,11 +109,10 @@ def _sentences(view: View, suffix: str) -> Ints:
     return np.searchsorted(keys, base[words.row] + view.flat(f"word_starts{suffix}"), side="right") - 1
 
 
-def _check_inside(view: View, suffix: str) -> None:
+def _check_inside(view: View, suffix: str, sentence: Ints) -> None:
     """Every word within one sentence."""
     sentences, words = view.shape(f"sentence_starts{suffix}"), view.shape(f"word_starts{suffix}")
     starts, stops = view.flat(f"word_starts{suffix}"), view.flat(f"word_stops{suffix}")
-    sentence = _sentences(view, suffix)
     inside = sentence >= sentences.offsets[words.row]
     inside[inside] = stops[inside] <= view.flat(f"sentence_stops{suffix}")[sentence[inside]]
     view.fail(
@@ -122,9 +123,8 @@ def _check_inside(view: View, suffix: str) -> None:
     )
 
 
-def _check_heads(view: View, suffix: str) -> None:
+def _check_heads(view: View, suffix: str, sentence: Ints) -> None:
     """Heads within their sentence, one root in each, no cycle; words are known to lie in sentences."""
-    sentence = _sentences(view, suffix)
     words, heads = view.shape(f"word_heads{suffix}"), view.flat(f"word_heads{suffix}")
     view.fail(
         "heads_range",

@@ -12,9 +12,10 @@ import numpy as np
 import pyarrow as pa
 
 from corpora import files
+from corpora.batches import schema_difference
 from corpora.manifest import MANIFEST, Manifest, ManifestError, ShardRecord, SplitRecord, read_manifest
 from corpora.schema import GROUPS, annotated_schema, read_metadata, row_columns, row_schema
-from corpora.shards import ShardError, open_shard, schema_difference
+from corpora.shards import ShardError, open_shard
 from corpora.verify.documents import DocumentRules
 from corpora.verify.facts import RowFacts
 from corpora.verify.ids import Batches, find_duplicates
