@@ -27,7 +27,7 @@ from __future__ import annotations
 
 from bisect import bisect_left, bisect_right
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -41,6 +41,8 @@ from pipelines.tokenizer import Tokens
 
 NONE = -1
 """Text of a segment that a row does not have."""
+_FEW_DOCUMENTS = 2
+_MOSTLY = 0.9
 
 
 @dataclass(frozen=True)
@@ -159,14 +161,33 @@ def pretrain_rows(
         sentences: `sentence_bounds` of each document.
 
     Counters: `documents_without_tokens`, `sentences`, `single_sentence_documents`,
-    `truncated_rows`; with pairs also `random_pairs`, `pairs_without_other_document`,
-    `sentences_without_partner`.
+    with pairs `truncated_rows`, `random_pairs`, `pairs_without_other_document`,
+    `sentences_without_partner`; with single segments `cut_sentences`.
     """
     maker = (_Pairs if config.segments == "pair" else _Singles)(config, max_length, sentences, cutter)
     for duplicate in range(config.duplicates):
         for document in maker.full:
             maker.make(document, Dice(seed, duplicate, doc_ids[document]))
     return maker.rows()
+
+
+def pretrain_warnings(counters: Mapping[str, int]) -> list[str]:
+    """What a user should know about a corpus, from the totals of `pretrain_rows` and `records`."""
+    documents, sentences = counters.get("records", 0), counters.get("sentences", 0)
+    lone = counters.get("single_sentence_documents", 0)
+    found = []
+    if documents >= _FEW_DOCUMENTS and lone >= _MOSTLY * documents:
+        found.append(
+            f"{lone:,} of {documents:,} documents are a single sentence ({sentences:,} sentences in all): every pair "
+            "needs another document. If blank lines stand between sentences, set input.document to 'file', or "
+            "set encode.pretrain.segments to 'single'."
+        )
+    if pairs := counters.get("pairs_without_other_document", 0):
+        found.append(
+            f"{pairs:,} pairs are in blocks that hold one document only, so none of them is random. Raise "
+            "run.block_bytes, or split long documents."
+        )
+    return found
 
 
 class _Maker:

@@ -15,6 +15,7 @@ from pipelines.assemble import (
     classify_rows,
     longest_first,
     pretrain_rows,
+    pretrain_warnings,
     sentence_bounds,
     tag_rows,
 )
@@ -244,6 +245,18 @@ def test_c21_a_lone_sentence_makes_no_pair() -> None:
     rows = assemble([[5]])
     assert len(rows) == 0
     assert rows.counters["sentences_without_partner"] == 1
+
+
+def test_c21_a_corpus_of_single_sentences_is_warned_about() -> None:
+    def warnings(documents: Documents) -> list[str]:
+        return pretrain_warnings(assemble(documents).counters + Counter(records=len(documents)))
+
+    (lone,) = warnings([[2], [2], [2]])
+    assert "3 of 3 documents are a single sentence" in lone and "input.document" in lone
+    assert warnings([[2, 3, 2]] * 3) == []
+    (single,) = warnings([[2, 3, 2, 5, 3, 9]])
+    assert "blocks that hold one document only" in single
+    assert pretrain_warnings(Counter()) == []
 
 
 @pytest.mark.parametrize("segments", ["pair", "single"])
