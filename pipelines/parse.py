@@ -33,7 +33,7 @@ UPOS = (
 """Universal parts of speech; a word without one gets `X`."""
 
 _UNIT_WORDS = 2_000
-_BATCH_WORDS = 8_000
+_BATCH_WORDS = 4_000
 _BATCH_DOCS = 128
 
 

@@ -169,6 +169,6 @@ def _check_components(nlp: Any, name: str) -> None:
     ]
     if missing:
         raise ConfigError(
-            f"annotate.parser: {name} has no {' and no '.join(missing)}; it has: "
+            f"annotate.parser: {name} lacks {' and '.join(missing)}; it has: "
             f"{', '.join(nlp.pipe_names) or 'nothing'}. Name a pipeline with both, or 'none'"
         )
