@@ -30,10 +30,11 @@ from corpora.schema import IGNORED_LABEL, SCHEMA_VERSION, row_schema
 from corpora.shards import open_shard
 from kg.tree import build_trees
 from pipelines import columns
-from pipelines.assemble import NONE, Cutter, Rows, classify_rows, pretrain_rows, sentence_bounds, tag_rows
+from pipelines.assemble import NONE, Cutter, Rows, classify_rows, tag_rows
 from pipelines.config import Config
 from pipelines.engine import BlockWriter, Stage
 from pipelines.labels import Labels, first_pieces
+from pipelines.pretrain import pretrain_rows, sentence_bounds
 from pipelines.ragged import Ints, bounds
 from pipelines.source import Texts, Words, attach, flat_list, read_texts, read_words
 from pipelines.tokenizer import Tokens
@@ -73,7 +74,7 @@ class Encode(Stage):
     """Annotated shard in, shard of training rows out. See the schema in `corpora.schema`.
 
     Counters: `records` (documents read), `rows`, `tokens`, `unknown_tokens`, `truncated_rows`; by
-    task `labels_truncated`, `units_without_pieces`, and those of `assemble.pretrain_rows`; with
+    task `labels_truncated`, `units_without_pieces`, and those of `pretrain.pretrain_rows`; with
     words `words_without_tokens`; with the coarse group `coarse_tokens`, `unknown_coarse_tokens`; with
     the tree group those of `kg.rows.Trees`. Rejects: `no_tokens`, `no_labels`.
     """
