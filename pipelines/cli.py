@@ -33,6 +33,26 @@ app = typer.Typer(
     "and multi-grained segmentation.\n\nStart with [bold]treegraft preprocess[/bold]: without a config it prepares "
     "the embedded samples in ./out.",
 )
+
+
+def _print_version(wanted: bool) -> None:
+    if wanted:
+        from importlib.metadata import version
+
+        _out.print(f"treegraft {version('treegraft')}", highlight=False)
+        raise typer.Exit
+
+
+@app.callback()
+def _root(
+    version: Annotated[
+        bool,
+        typer.Option("--version", callback=_print_version, is_eager=True, help="Show the version and exit."),
+    ] = False,
+) -> None:
+    pass
+
+
 _out = Console()
 _err = Console(stderr=True)
 
@@ -41,12 +61,12 @@ ConfigPath = Annotated[
 ]
 Out = Annotated[
     str | None,
-    typer.Option(help="Folder of the shards. [default: the config's `output`, or out/<config name>]"),
+    typer.Option(help="Folder of the shards. Default: the config's `output`, or out/<config name>."),
 ]
 Annotated_ = Annotated[
     str | None,
     typer.Option(
-        "--annotated", help="Folder of the annotated documents. [default: the config's, or <out>/annotated]"
+        "--annotated", help="Folder of the annotated documents. Default: the config's, or <out>/annotated."
     ),
 ]
 Runner = Annotated[
@@ -57,7 +77,7 @@ Runner = Annotated[
     ),
 ]
 Workers = Annotated[
-    int | None, typer.Option(min=1, help="Local worker processes. [default: the cores there are]")
+    int | None, typer.Option(min=1, help="Local worker processes. Default: the cores there are.")
 ]
 Overwrite = Annotated[
     bool, typer.Option("--overwrite", help="Replace what another config wrote to the folder.")
@@ -71,7 +91,7 @@ _PASS_ON = {"allow_extra_args": True, "ignore_unknown_options": True}
 def preprocess(
     context: typer.Context,
     configs: Annotated[
-        list[Path] | None, typer.Argument(help="YAML configs. [default: the embedded samples]")
+        list[Path] | None, typer.Argument(help="YAML configs. Default: the embedded samples.")
     ] = None,
     out: Out = None,
     annotated: Annotated_ = None,
@@ -82,8 +102,10 @@ def preprocess(
 ) -> None:
     """Annotate and encode a corpus: raw files to verified shards.
 
-    A run that was stopped, killed even, goes on when the same command runs again. Every option of the
-    chosen Beam runner may follow: treegraft preprocess my.yaml --runner FlinkRunner --flink_master=host:8081
+    A run that was stopped, killed even, goes on when the same command runs again.
+
+    Every option of the chosen Beam runner may follow:
+    treegraft preprocess my.yaml --runner FlinkRunner --flink_master=host:8081
     """
     from corpora.verify import verify as verify_folder
     from pipelines import flow
@@ -198,7 +220,7 @@ def inspect(
     folder: Folder,
     row: Annotated[int | None, typer.Option(help="Row number within the split, from 0.")] = None,
     id: Annotated[str | None, typer.Option(help="Row id instead of a number.")] = None,
-    split: Annotated[str | None, typer.Option(help="Split. [default: the first]")] = None,
+    split: Annotated[str | None, typer.Option(help="Split. Default: the first.")] = None,
     grid: Annotated[str, typer.Option(help="Mask to draw: visible, syntax or none.")] = "visible",
     html: Annotated[Path | None, typer.Option(help="Write a page instead of printing.")] = None,
 ) -> None:

@@ -11,7 +11,7 @@ import contextlib
 import json
 from collections import Counter
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -74,9 +74,7 @@ def plan_annotate(config: Config, config_path: str, options: Options) -> Plan:
 
 def plan_encode(config: Config, config_path: str, options: Options, annotated: Manifest) -> Plan:
     """One block per annotated shard; compiles the graph if its shards want trees."""
-    graph = None
-    if config.graph is not None and "tree" in config.encode.columns:
-        graph = compile_graph_once([resolve(config_path, t) for t in config.graph.triples], options)
+    graph = _graph_of(config, config_path, options)
     labels = label_names(config, annotated)
     deprels = sorted({d for split in annotated.splits.values() for d in split.sets.get("deprels", [])})
     stage = Encode(config, config_path, annotated=annotated, labels=labels, deprels=deprels, graph=graph)
@@ -123,6 +121,12 @@ def _label_order(label: str) -> tuple[int, int, str]:
     if label == "O":
         return (0, 0, "")
     return (1, int(label), "") if label.isdecimal() and len(label) < 10 else (2, 0, label)
+
+
+def _graph_of(config: Config, config_path: str, options: Options) -> str | None:
+    if config.graph is None or "tree" not in config.encode.columns:
+        return None
+    return compile_graph_once([resolve(config_path, t) for t in config.graph.triples], options)
 
 
 def compile_graph_once(triples: Sequence[str], options: Options) -> str:
@@ -286,8 +290,9 @@ def encode(config: Config, config_path: str, options: Options) -> Manifest:
 def preprocess(config: Config, config_path: str, options: Options) -> Manifest:
     """Both stages; wrong labels, tokenizers and graphs are found before the slow one where they can be."""
     Encode.check(config, config_path)
+    _graph_of(config, config_path, options)
     annotated = annotate(config, config_path, options)
-    return run_plan(plan_encode(config, config_path, options, annotated), replace(options))
+    return run_plan(plan_encode(config, config_path, options, annotated), options)
 
 
 def describe_plan(config: Config, config_path: str, options: Options) -> dict[str, Any]:

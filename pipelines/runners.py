@@ -20,21 +20,19 @@ import threading
 import time
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import Executor
 from dataclasses import asdict
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import Any, ClassVar
 
 from corpora import files
 from corpora.plan import Block, Part
 from pipelines.engine import BlockRecord, Run, RunError, Stage
 
-if TYPE_CHECKING:
-    from concurrent.futures import Executor
-
 LOCAL = "local"
 _MAX_GROUP = 32
 _TICK_SECONDS = 0.5
-_SMALL_BYTES = 256 * 2**10
+_SMALL_BYTES = int(os.environ.get("TREEGRAFT_SMALL_BYTES", 256 * 2**10))
 """Work of no more raw bytes is done in the driver."""
 
 
@@ -93,7 +91,7 @@ def _run_local(run: Run, pending: list[Block], workers: int, watch: Callable[[Co
     groups = [pending[i : i + size] for i in range(0, len(pending), size)]
     small = sum(block.bytes for block in pending) <= _SMALL_BYTES
     with tempfile.TemporaryDirectory(prefix="treegraft-") as progress, _single_threaded_libraries():
-        pool: Executor = _thread() if small else _processes(workers)
+        pool = _thread() if small else _processes(workers)
         waiting = {pool.submit(run_group, run.stage, group, run.out, progress) for group in groups}
         try:
             while waiting:
@@ -101,34 +99,49 @@ def _run_local(run: Run, pending: list[Block], workers: int, watch: Callable[[Co
                 for future in finished:
                     future.result()
                 watch(read_progress(progress))
-        except BrokenProcessPool:
-            raise RunError(
-                "a worker process died (out of memory, or killed). Finished blocks are kept: run the same command "
-                "again to continue, with fewer --workers or a smaller run.block_bytes if memory was short."
-            ) from None
-        finally:
-            for future in waiting:
-                future.cancel()
-            if waiting:  # something went wrong: do not wait for the blocks under way
-                for process in list((getattr(pool, "_processes", None) or {}).values()):
-                    process.terminate()
-            pool.shutdown(wait=True, cancel_futures=True)
-            run.remove_temporaries()  # of workers that were stopped in the middle of a block
+        except BaseException as error:
+            # Do not wait for the blocks under way: they are done again, and what they left is swept up.
+            stop_workers()
+            run.remove_temporaries()
+            if isinstance(error, BrokenProcessPool):
+                raise RunError(
+                    "a worker process died (out of memory, or killed). Finished blocks are kept: run the same "
+                    "command again to continue, with fewer --workers or a smaller run.block_bytes if memory was short."
+                ) from None
+            raise
+
+
+_pools: dict[int, Executor] = {}
+"""Worker processes by their number, 0 for the thread: the next stage, or config, uses them again."""
 
 
 def _thread() -> Executor:
     """One thread of this process: for so little work, starting others would take longer than doing it."""
     from concurrent.futures import ThreadPoolExecutor
 
-    return ThreadPoolExecutor(1)
+    return _pools.setdefault(0, ThreadPoolExecutor(1))
 
 
 def _processes(workers: int) -> Executor:
     import multiprocessing
     from concurrent.futures import ProcessPoolExecutor
 
-    spawn = multiprocessing.get_context("spawn")
-    return ProcessPoolExecutor(workers, mp_context=spawn, initializer=start_worker, initargs=(os.getpid(),))
+    if workers not in _pools:
+        stop_workers()
+        spawn = multiprocessing.get_context("spawn")
+        _pools[workers] = ProcessPoolExecutor(
+            workers, mp_context=spawn, initializer=start_worker, initargs=(os.getpid(),)
+        )
+    return _pools[workers]
+
+
+def stop_workers() -> None:
+    """End all local workers now, whatever they do."""
+    for pool in _pools.values():
+        for process in list((getattr(pool, "_processes", None) or {}).values()):
+            process.terminate()
+        pool.shutdown(wait=True, cancel_futures=True)
+    _pools.clear()
 
 
 def start_worker(parent: int) -> None:

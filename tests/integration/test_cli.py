@@ -1,0 +1,228 @@
+"""The real command line on small corpora: what a user types, sees and gets."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import subprocess
+import sys
+from collections.abc import Mapping
+from pathlib import Path
+
+import pyarrow as pa
+import pyarrow.ipc
+import pytest
+import yaml
+
+ROOT = Path(__file__).parents[2]
+SAMPLES = ROOT / "corpora/samples"
+COMMAND = [sys.executable, "-c", "from pipelines.cli import main; main()"]
+
+
+def treegraft(
+    *words: object, cwd: Path, env: Mapping[str, str] | None = None
+) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
+        [*COMMAND, *map(str, words)],
+        cwd=cwd,
+        env={**os.environ, "COLUMNS": "100", **(env or {})},
+        capture_output=True,
+        text=True,
+        timeout=300,
+    )
+
+
+def shards(folder: Path) -> dict[str, str]:
+    """Hash of every shard of both stages, and of the rejects."""
+    found = sorted([*folder.rglob("*.arrow"), *folder.rglob("*.jsonl")])
+    return {str(p.relative_to(folder)): hashlib.sha256(p.read_bytes()).hexdigest() for p in found}
+
+
+def rows_of(folder: Path, split: str) -> list[dict]:
+    rows: list[dict] = []
+    for path in sorted(folder.glob(f"{split}-*.arrow")):
+        rows += pa.ipc.open_file(pa.memory_map(str(path))).read_all().to_pylist()
+    return rows
+
+
+def small_config(folder: Path, **changes: object) -> Path:
+    """A classification corpus of a few blocks, with every column group."""
+    if not (folder / "data").exists():  # written once: a file with a new date is a new input
+        lines = (SAMPLES / "zh/reviews.tsv").read_text(encoding="utf-8").split("\n")
+        header, body = lines[0], [line for line in lines[1:] if line]
+        (folder / "data").mkdir()
+        (folder / "data/train.tsv").write_text("\n".join([header, *body[:50]]) + "\n", encoding="utf-8")
+        (folder / "data/dev.tsv").write_text("\n".join([header, *body[50:]]) + "\n", encoding="utf-8")
+    config = yaml.safe_load((SAMPLES / "zh-reviews.yaml").read_text(encoding="utf-8"))
+    config["input"]["files"] = {"train": "data/train.tsv", "dev": "data/dev.tsv"}
+    for section, key in (("encode", "tokenizer"), ("graph", "triples")):
+        config[section][key] = str(SAMPLES / config[section][key])
+    config["encode"]["coarse"]["vocab"] = str(SAMPLES / "coarse_vocab.txt")
+    config["run"] = {"block_bytes": 1024}
+    for name, value in changes.items():
+        config[name] = {**config.get(name, {}), **value} if isinstance(value, dict) else value
+    path = folder / "reviews.yaml"
+    path.write_text(yaml.safe_dump(config, allow_unicode=True, sort_keys=False), encoding="utf-8")
+    return path
+
+
+@pytest.fixture(scope="module")
+def corpus(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return small_config(tmp_path_factory.mktemp("corpus"))
+
+
+@pytest.fixture(scope="module")
+def expected(corpus: Path) -> Path:
+    done = treegraft("preprocess", corpus, "--out", corpus.parent / "expected", cwd=corpus.parent)
+    assert done.returncode == 0, done.stderr
+    return corpus.parent / "expected"
+
+
+def test_rows_are_the_records_and_labels_are_the_sources(corpus: Path, expected: Path) -> None:
+    for split in ("train", "dev"):
+        lines = (corpus.parent / f"data/{split}.tsv").read_text(encoding="utf-8").split("\n")[1:-1]
+        rows = rows_of(expected, split)
+        assert [(str(r["label"]), r["text"]) for r in rows] == [tuple(line.split("\t")) for line in lines]
+        assert all(r["input_ids"][0] == 2 and r["input_ids"][-1] == 3 for r in rows)
+    manifest = json.loads((expected / "manifest.json").read_text(encoding="utf-8"))
+    assert len(manifest["splits"]["train"]["shards"]) > 3
+    assert list(manifest["splits"]) == ["train", "dev"]
+
+
+@pytest.mark.parametrize(
+    ("workers", "seed"), [(1, "0"), (2, "1"), (4, "random")], ids=["1-worker", "2-workers", "4-workers"]
+)
+def test_c06_same_bytes_for_any_worker_count_hash_seed_and_working_directory(
+    corpus: Path, expected: Path, tmp_path: Path, workers: int, seed: str
+) -> None:
+    # Processes are forced: work this small would stay in the driver.
+    env = {"PYTHONHASHSEED": seed, "TREEGRAFT_SMALL_BYTES": "0"}
+    done = treegraft("preprocess", corpus, "--out", "here", "--workers", workers, cwd=tmp_path, env=env)
+    assert done.returncode == 0, done.stderr
+    assert shards(tmp_path / "here") == shards(expected)
+
+
+def test_a_second_run_does_nothing_and_a_changed_one_asks_first(corpus: Path, tmp_path: Path) -> None:
+    config = small_config(tmp_path)
+    assert treegraft("preprocess", config, cwd=tmp_path).returncode == 0
+    before = {p: p.stat().st_mtime_ns for p in (tmp_path / "out/reviews").rglob("*.arrow")}
+    again = treegraft("preprocess", config, cwd=tmp_path)
+    assert again.returncode == 0
+    assert again.stderr.count("already finished") == 2
+    assert before == {p: p.stat().st_mtime_ns for p in (tmp_path / "out/reviews").rglob("*.arrow")}
+
+    small_config(tmp_path, encode={"max_length": 32})
+    refused = treegraft("preprocess", config, cwd=tmp_path)
+    assert refused.returncode == 1
+    assert "--overwrite" in refused.stderr
+    assert before == {p: p.stat().st_mtime_ns for p in (tmp_path / "out/reviews").rglob("*.arrow")}
+    replaced = treegraft("preprocess", config, "--overwrite", cwd=tmp_path)
+    assert replaced.returncode == 0, replaced.stderr
+    assert "annotate: already finished" in replaced.stderr  # only the fast stage ran again
+    assert max(len(r["input_ids"]) for r in rows_of(tmp_path / "out/reviews", "train")) == 32
+
+    with (tmp_path / "data/train.tsv").open("a", encoding="utf-8") as more:
+        more.write("1\t很好的酒店。\n")
+    assert "of another config, code or input" in treegraft("preprocess", config, cwd=tmp_path).stderr
+
+
+def test_dry_run_writes_nothing(corpus: Path, tmp_path: Path) -> None:
+    done = treegraft("preprocess", corpus, "--dry-run", cwd=tmp_path)
+    assert done.returncode == 0
+    assert "plan of reviews.yaml" in done.stdout
+    assert not list(tmp_path.iterdir())
+
+
+def test_rejects_are_listed_counted_and_bounded(tmp_path: Path) -> None:
+    config = small_config(tmp_path)
+    with (tmp_path / "data/train.tsv").open("a", encoding="utf-8") as more:
+        more.write("1\ttoo\tmany\n0\t\n")
+    failed = treegraft("preprocess", config, cwd=tmp_path)
+    assert failed.returncode == 1
+    assert "2 of 62 records were rejected (3.2%)" in failed.stderr
+    assert not (tmp_path / "out/reviews/manifest.json").exists()
+    small_config(tmp_path, run={"block_bytes": 1024, "max_reject_fraction": 0.05})
+    done = treegraft("preprocess", config, cwd=tmp_path)
+    assert done.returncode == 0, done.stderr
+    assert "blocks were done before" in done.stderr
+    rejects = [
+        json.loads(line) for p in (tmp_path / "out").rglob("*.jsonl") for line in p.open(encoding="utf-8")
+    ]
+    assert sorted((r["path"], r["line"], r["reason"]) for r in rejects) == [
+        ("data/train.tsv", 52, "unequal_fields"),
+        ("data/train.tsv", 53, "empty_text"),
+    ]
+    manifest = json.loads((tmp_path / "out/reviews/annotated/manifest.json").read_text(encoding="utf-8"))
+    split = manifest["splits"]["train"]
+    assert split["counters"]["records"] == 52 == split["rows"] + sum(split["rejects"].values())
+
+
+def test_a_label_found_only_in_dev_is_named(tmp_path: Path) -> None:
+    """C02."""
+    config = small_config(tmp_path)
+    with (tmp_path / "data/dev.tsv").open("a", encoding="utf-8") as more:
+        more.write("7\t很好的酒店。\n")
+    failed = treegraft("preprocess", config, cwd=tmp_path)
+    assert failed.returncode == 2
+    assert "label '7' of split 'dev' does not occur in split 'train'" in failed.stderr
+
+
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [
+        ({"encode": {"tokenizer": "nowhere/vocab.txt"}}, "encode.tokenizer"),
+        ({"graph": {"triples": "nowhere.spo"}}, "nowhere.spo"),
+        ({"annotate": {"parser": "en_no_such_pipeline"}}, "annotate.parser"),
+        ({"input": {"files": "nowhere/*.tsv"}}, "nowhere/*.tsv"),
+        ({"input": {"text": "txet_a"}}, "text_a"),
+        ({"annotate": {"user_dict": "nowhere.txt"}}, "nowhere.txt"),
+        ({"language": "qq"}, "qq"),
+    ],
+)
+def test_wrong_names_stop_before_any_work(tmp_path: Path, changes: dict, message: str) -> None:
+    config = small_config(tmp_path, **changes)
+    failed = treegraft("preprocess", config, cwd=tmp_path)
+    assert failed.returncode in (1, 2)
+    assert message in failed.stderr
+    assert "Traceback" not in failed.stderr
+    assert not list(tmp_path.rglob("*.arrow"))
+
+
+def test_unknown_options_are_refused(corpus: Path, tmp_path: Path) -> None:
+    failed = treegraft("preprocess", corpus, "--worker", "3", cwd=tmp_path)
+    assert failed.returncode == 2
+    assert "did you mean --workers" in failed.stderr
+
+
+def test_verify_inspect_and_stats(expected: Path, tmp_path: Path) -> None:
+    good = treegraft("verify", expected, cwd=tmp_path)
+    assert good.returncode == 0, good.stdout
+    shown = treegraft("inspect", expected, "--row", 3, cwd=tmp_path)
+    assert shown.returncode == 0, shown.stderr
+    for part in ("sentence tree", "dependency parse", "coarse tokens", "visible matrix"):
+        assert part in shown.stdout
+    figures = treegraft("stats", expected, "--html", "stats.html", cwd=tmp_path)
+    assert figures.returncode == 0, figures.stderr
+    assert (tmp_path / "stats.html").stat().st_size > 1000
+
+    broken = tmp_path / "broken"
+    subprocess.run(["cp", "-r", expected, broken], check=True)
+    shard = next(broken.glob("train-*.arrow"))
+    raw = bytearray(shard.read_bytes())
+    raw[len(raw) // 2] ^= 1
+    shard.write_bytes(raw)
+    bad = treegraft("verify", broken, cwd=tmp_path)
+    assert bad.returncode == 1
+    assert shard.name in bad.stdout
+
+
+def test_stages_alone_and_annotations_shared(corpus: Path, expected: Path, tmp_path: Path) -> None:
+    shared = tmp_path / "documents"
+    first = treegraft("annotate", corpus, "--annotated", shared, "--out", tmp_path / "a", cwd=tmp_path)
+    assert first.returncode == 0, first.stderr
+    for name in ("a", "b"):
+        second = treegraft("encode", corpus, "--annotated", shared, "--out", tmp_path / name, cwd=tmp_path)
+        assert second.returncode == 0, second.stderr
+    assert shards(tmp_path / "a") == shards(tmp_path / "b")
+    assert shards(tmp_path / "a").items() <= shards(expected).items()
