@@ -37,7 +37,7 @@ from pipelines.parsers import (
     parser_language,
 )
 from pipelines.sentences import CHINESE_RULES
-from pipelines.words import CHINESE, blank, segmenter_identity
+from pipelines.words import CHINESE, blank, read_user_dict, segmenter_identity
 
 CODE_VERSION = 1
 """Raised whenever this stage gives another output for the same input and config."""
@@ -63,6 +63,13 @@ class Annotate(Stage):
         self._language = primary_language(config.language)
         if not _LANGUAGE.fullmatch(self._language):
             raise ConfigError(f"language: expected a code such as 'zh' or 'en', found {config.language!r}")
+        if self._user_dict is not None:
+            if self._language != CHINESE and config.input.language is None:
+                raise ConfigError(
+                    f"annotate.user_dict: words for Chinese segmentation, but `language` is {self._language!r}; "
+                    "leave it out"
+                )
+            read_user_dict(self._user_dict)
         self._parsers = self._find_parsers()
         if not self._parsers and self._language != CHINESE:
             blank(self._language)

@@ -183,7 +183,7 @@ def read_user_dict(path: str) -> list[tuple[str, int | None]]:
     skipped. Raises ConfigError that names the line for another encoding or a count of 0.
     """
     entries: list[tuple[str, int | None]] = []
-    for number, raw in enumerate(files.read_bytes(path).split(b"\n"), 1):
+    for number, raw in enumerate(_user_dict_bytes(path).split(b"\n"), 1):
         where = f"annotate.user_dict {path}, line {number}"
         try:
             line = raw.decode("utf-8-sig" if number == 1 else "utf-8").strip()
@@ -204,6 +204,13 @@ def read_user_dict(path: str) -> list[tuple[str, int | None]]:
         else:
             entries.append((line, None))
     return entries
+
+
+def _user_dict_bytes(path: str) -> bytes:
+    try:
+        return files.read_bytes(path)
+    except OSError as error:
+        raise ConfigError(f"annotate.user_dict: {path} cannot be read: {error}") from None
 
 
 # --- spaced languages -------------------------------------------------------------------------
@@ -293,5 +300,5 @@ def segmenter_identity(language: str, user_dict: str | None = None) -> dict[str,
     with jieba.Tokenizer().get_dict_file() as dictionary:
         digest = hashlib.sha256(dictionary.read())
     if user_dict is not None:
-        digest.update(files.read_bytes(user_dict))
+        digest.update(_user_dict_bytes(user_dict))
     return {"name": "jieba", "version": version("jieba"), "sha256": digest.hexdigest()}

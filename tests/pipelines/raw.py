@@ -19,13 +19,21 @@ def raw(texts: Sequence[str], **columns: Sequence[Any]) -> pa.Table:
     return pa.table({**rows, "text": texts, **columns}, schema=RAW_SCHEMA)
 
 
-def config(language: str = "en", *, annotate: dict[str, Any] | None = None, **input_: Any) -> Config:
-    """A pretraining config, or one for pairs and classes if the input names such fields."""
+def config(
+    language: str = "en", *, annotate: dict[str, Any] | None = None, mixed: bool = False, **input_: Any
+) -> Config:
+    """A pretraining config, or one of a labelled task if the input names a label; `mixed`: records say
+    their language."""
     task = "classify" if "label" in input_ else "pretrain"
     body = {
         "task": task,
         "language": language,
-        "input": {"format": "jsonl", "files": "f.jsonl", **input_},
+        "input": {
+            "format": "jsonl",
+            "files": "f.jsonl",
+            "language": "language" if mixed else None,
+            **input_,
+        },
         "annotate": annotate or {},
         "encode": {"tokenizer": "vocab.txt", "columns": []},
     }
