@@ -18,7 +18,9 @@ class GrowingDictionary:
 
     def __init__(self, field: pa.Field) -> None:
         self._name, self._type = field.name, dictionary_of(field.type)
-        self._codes: dict[str, int] = {}
+        # Arrow takes no delta to an empty dictionary, and a first batch may hold only empty lists:
+        # the empty string is always there.
+        self._codes: dict[str, int] = {"": 0}
         self._limit = 2 ** (self._type.index_type.bit_width - 1)
 
     def encode(self, column: pa.Array) -> pa.Array:

@@ -199,7 +199,9 @@ def read_metadata(schema: pa.Schema) -> dict[str, Any]:
     raw = (schema.metadata or {}).get(METADATA_KEY)
     if raw is None:
         raise ValueError("not a treegraft shard: its Arrow schema has no 'treegraft' metadata")
-    meta: dict[str, Any] = json.loads(raw)
+    meta = json.loads(raw)
+    if not isinstance(meta, dict):
+        raise ValueError("not a treegraft shard: its 'treegraft' metadata is no JSON object")
     if meta.get("schema_version") != SCHEMA_VERSION:
         raise ValueError(
             f"shard has schema version {meta.get('schema_version')!r}, this release reads {SCHEMA_VERSION}; "

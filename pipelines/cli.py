@@ -133,7 +133,7 @@ def preprocess(
         flow.preprocess(config, str(path), options)
         report = verify_folder(options.out)
         if not report.ok:
-            _err.print(report.render(), highlight=False, markup=False)
+            _err.print("\n".join(report.render()), highlight=False, markup=False)
             raise typer.Exit(1)
         _err.print(
             f"verified: {report.counts['rows']:,} rows in {report.counts['shards']:,} shards, no problems"
@@ -199,7 +199,7 @@ def verify(folder: Folder) -> None:
         report = verify_folder(
             folder, progress=lambda done, of: status.update(f"verifying shard {done} of {of}")
         )
-    _out.print(report.render(), highlight=False, markup=False)
+    _out.print("\n".join(report.render()), highlight=False, markup=False)
     if not report.ok:
         raise typer.Exit(1)
 

@@ -130,8 +130,7 @@ class _RejectFile:
 def run_block(stage: Stage, block: Block, out: str, tick: Callable[[Counter[str]], None]) -> BlockRecord:
     """Process one block whole and record it."""
     with contextlib.ExitStack() as stack:
-        # The stack unwinds in reverse: the shard is committed first, then the rejects. Neither
-        # counts before the record below says so.
+        # The stack unwinds in reverse, rejects before shard. Neither counts before the record says so.
         rejects = _RejectFile(out, block, stack)
         shard = stack.enter_context(ShardWriter(files.join(out, block.shard_name), stage.schema()))
         writer = BlockWriter(shard, rejects, tick)

@@ -140,7 +140,7 @@ def test_one_dictionary_grows_over_the_batches_of_a_shard(tmp_path):
     assert [r["d"] for r in read(tmp_path / "x")] == VALUES
     reader = open_shard(str(tmp_path / "x"))
     reader.read_all().validate(full=True)
-    assert reader.get_batch(3).column(0).flatten().dictionary.to_pylist() == ["b", "a", "c", "d"]
+    assert reader.get_batch(3).column(0).flatten().dictionary.to_pylist() == ["", "b", "a", "c", "d"]
     # Strings, or dictionaries in any order with unused entries: the same bytes.
     parts = [
         dictionary_lists(VALUES[:3], ["z", "a", "b"], pa.int32()),
@@ -364,3 +364,14 @@ def test_read_rows_across_batches(tmp_path):
             read_rows(str(tmp_path / "x"), start, 1)
     with pytest.raises(ValueError, match="count"):
         read_rows(str(tmp_path / "x"), 0, -1)
+
+
+def test_a_dictionary_may_stay_empty_for_a_whole_batch(tmp_path):
+    """A pair corpus whose first batches lack the second text: Arrow takes no delta to an empty dictionary."""
+    kind = pa.list_(pa.dictionary(pa.int16(), pa.string()))
+    schema = pa.schema([pa.field("word_pos_pair", kind)])
+    rows = [None, [], ["NOUN", "VERB"], None, ["VERB", ""]]
+    with ShardWriter(str(tmp_path / "x.arrow"), schema, max_batch_rows=1) as shard:
+        for row in rows:
+            shard.write(pa.record_batch([pa.array([row], pa.list_(pa.string()))], names=["word_pos_pair"]))
+    assert open_shard(str(tmp_path / "x.arrow")).read_all()["word_pos_pair"].to_pylist() == rows
