@@ -23,7 +23,7 @@ from pipelines.engine import Run, manifest_of, run_block
 
 SAMPLES = Path(__file__).parents[2] / "corpora" / "samples"
 DEPRELS = ["dep", "obj", "root", "subj"]
-SENTENCE = re.compile(r"[^。！？\n]+[。！？\n]*")
+SENTENCE = re.compile(r"[^。！？\n]*[。！？\n]+|[^。！？\n]+")
 WORD = re.compile(r"[A-Za-z0-9]+|[\u4e00-\u9fff]{1,2}|[^\sA-Za-z0-9\u4e00-\u9fff]")
 
 
