@@ -18,6 +18,7 @@ from corpora import files
 from corpora.layout import InputConfig
 from corpora.readers.columns import find_columns
 
+MIN_BLOCK_BYTES, MAX_BLOCK_BYTES = 2**20, 8 * 2**20
 COMPRESSED_WEIGHT = 4
 """Text compresses about four times: a packed compressed file counts for that much of a block."""
 
@@ -50,8 +51,11 @@ class Block:
         return f"{self.split}-{self.index:05d}-of-{self.count:05d}.arrow"
 
 
-def plan_blocks(layout: InputConfig, config_dir: str, block_bytes: int) -> list[Block]:
+def plan_blocks(layout: InputConfig, config_dir: str, block_bytes: int | None = None) -> list[Block]:
     """Cut the files of `layout` into blocks of about `block_bytes` stored bytes.
+
+    By default a block is a 64th of the corpus, but within 1 and 8 MiB: a small corpus still keeps
+    several workers busy, and a large one is not cut into crumbs.
 
     Splits come in the config's order, files in the order of their patterns and then of their paths.
     A split whose files are all empty is one block without records. Relative patterns count
@@ -62,14 +66,17 @@ def plan_blocks(layout: InputConfig, config_dir: str, block_bytes: int) -> list[
             patterns of one split name.
         ColumnError: a TSV or CSV file lacks a column; every header is read here, before any work.
     """
+    listings = {split: _list(split, patterns, config_dir) for split, patterns in layout.files.items()}
+    if layout.format in ("tsv", "csv"):
+        for path, info in (item for listed in listings.values() for item in listed):
+            find_columns(path, info.path, layout)
+    if block_bytes is None:
+        total = sum(info.size for listed in listings.values() for _, info in listed)
+        block_bytes = min(max(total // 64, MIN_BLOCK_BYTES), MAX_BLOCK_BYTES)
     if block_bytes < 1:
         raise ValueError(f"block_bytes must be at least 1, found {block_bytes}")
     blocks = []
-    for split, patterns in layout.files.items():
-        listed = _list(split, patterns, config_dir)
-        if layout.format in ("tsv", "csv"):
-            for path, info in listed:
-                find_columns(path, info.path, layout)
+    for split, listed in listings.items():
         groups = list(_pack(listed, layout, block_bytes))
         for index, (parts, size) in enumerate(groups):
             blocks.append(Block(split, index, len(groups), parts, size))

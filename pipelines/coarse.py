@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 from corpora import files
 from pipelines.config import ConfigError, resolve
 from pipelines.source import Texts, Words
-from pipelines.tokenizer import SPECIAL_TOKENS, Tokenizer, parse_vocab
+from pipelines.tokenizer import SPECIAL_TOKENS, Tokenizer, parse_vocab, vocabulary_lines
 
 _CACHE_WORDS = 1_000_000
 
@@ -36,6 +36,7 @@ class CoarseVocabulary:
         self.special_ids = {role: vocab[names[0]] for role, names in SPECIAL_TOKENS.items()}
         self._identity = {"name": Path(spec).name, "sha256": hashlib.sha256(content).hexdigest()}
         self._tokenizer = tokenizer
+        self._tokens = vocab
         # Text never yields a special token. The first of two entries that compare equal wins.
         self._ids: dict[str, int] = {}
         for token, index in vocab.items():
@@ -46,6 +47,13 @@ class CoarseVocabulary:
     def identity(self) -> dict[str, str]:
         """Name and SHA-256 of the file."""
         return dict(self._identity)
+
+    def lines(self) -> bytes:
+        """Every coarse token, a line an id, UTF-8."""
+        names = [""] * self.vocab_size
+        for token, index in self._tokens.items():
+            names[index] = token
+        return vocabulary_lines(names)
 
     def look_up(self, texts: Texts, words: Words) -> NDArray[np.int32]:
         """Coarse id of every word, int32[D]."""

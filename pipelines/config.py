@@ -113,8 +113,8 @@ class EncodeConfig(_Section):
 class RunConfig(_Section):
     """How the run behaves; nothing here but `block_bytes` changes what is written."""
 
-    block_bytes: Annotated[int, Field(ge=1024, le=256 * 2**20)] = 8 * 2**20
-    """Raw text in a block, hence in a shard, in bytes."""
+    block_bytes: Annotated[int, Field(ge=1024, le=256 * 2**20)] | None = None
+    """Raw text in a block, hence in a shard, in bytes; default: a 64th of the corpus, within 1 and 8 MiB."""
     max_reject_fraction: Fraction = 0.01
     """A run whose share of rejected records is higher ends with an error."""
     workers: Count | None = None

@@ -21,13 +21,14 @@ from typing import Any
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from corpora.manifest import Manifest
-from corpora.plan import Block
+from corpora.plan import MAX_BLOCK_BYTES, Block
 from corpora.records import EXCERPT_CHARS, Reject
 from corpora.schema import IGNORED_LABEL, SCHEMA_VERSION, row_schema
-from corpora.shards import open_shard
+from corpora.shards import open_shard, read_batches
 from kg.tree import build_trees
 from pipelines import columns
 from pipelines.assemble import NONE, Cutter, Rows, classify_rows, tag_rows
@@ -153,21 +154,25 @@ class Encode(Stage):
 
     # --- the work -----------------------------------------------------------------------------
 
+    def companions(self) -> dict[str, bytes]:
+        """Token strings, a line an id, so that ids mean something without the tokenizer at hand."""
+        found = {"tokens.txt": self._tools.tokenizer.lines()}
+        if self._tools.coarse is not None:
+            found["coarse_tokens.txt"] = self._tools.coarse.lines()
+        return found
+
     def process(self, block: Block, out: BlockWriter) -> None:
         """Rows of the annotated shard that is the block's one part.
 
-        Labelled tasks go batch by batch. Pretraining needs the whole shard: a random second
-        segment may come from any of its documents.
+        Labelled tasks go batch by batch. Pretraining takes batches together up to a block's worth of
+        text, the whole shard of any file that could be split: a random second segment may come from
+        any of those documents.
 
         Raises LabelError for a label that the dataset does not know.
         """
         (part,) = block.parts
-        reader = open_shard(part.path)
-        if self._config.task == "pretrain":
-            tables = iter([reader.read_all()])
-        else:
-            tables = (pa.Table.from_batches([reader.get_batch(i)]) for i in range(reader.num_record_batches))
-        for table in tables:
+        together = (self._config.run.block_bytes or MAX_BLOCK_BYTES) if self._config.task == "pretrain" else 0
+        for table in _tables(open_shard(part.path), together):
             self.encode_table(table, block.split, out)
 
     def encode_table(self, table: pa.Table, split: str, out: BlockWriter) -> None:
@@ -325,3 +330,17 @@ def _chunks(lengths: Ints) -> Iterator[tuple[int, int]]:
         stop = min(max(fits, start + 1), start + CHUNK_ROWS)
         yield start, stop
         start = stop
+
+
+def _tables(reader: pa.RecordBatchFileReader, together: int) -> Iterator[pa.Table]:
+    """Record batches of a shard, joined until they hold `together` bytes of text."""
+    taken: list[pa.RecordBatch] = []
+    size = 0
+    for batch in read_batches(reader):
+        taken.append(batch)
+        size += pc.sum(pc.binary_length(batch["text"])).as_py() or 0
+        if size >= together:
+            yield pa.Table.from_batches(taken)
+            taken, size = [], 0
+    if taken:
+        yield pa.Table.from_batches(taken)

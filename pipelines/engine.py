@@ -9,6 +9,7 @@ all records are there, is the commit mark of the folder.
 from __future__ import annotations
 
 import contextlib
+import hashlib
 import json
 from abc import ABC, abstractmethod
 from collections import Counter
@@ -48,6 +49,10 @@ class Stage(ABC):
     @abstractmethod
     def identities(self) -> dict[str, Any]:
         """Name, version and content hash of every tool and resource that shapes the output."""
+
+    def companions(self) -> dict[str, bytes]:
+        """Small files that belong beside the shards: name to content."""
+        return {}
 
     @abstractmethod
     def setup(self) -> None:
@@ -175,7 +180,7 @@ class Run:
         return {
             "stage": self.stage.name,
             "fingerprint": self.stage.fingerprint,
-            "blocks": len(self.blocks),
+            "blocks": _digest(self.blocks),
             "inputs": list(self.inputs),
         }
 
@@ -230,6 +235,12 @@ class Run:
         same = manifest.stage == self.stage.name and manifest.config_fingerprint == self.stage.fingerprint
         plan = files.join(files.join(self.out, WORK), "plan.json")
         return same and (not files.exists(plan) or bool(json.loads(files.read_bytes(plan)) == self.key))
+
+
+def _digest(blocks: Sequence[Block]) -> str:
+    """Hash of where the blocks' bounds lie, wherever the files do."""
+    plan = [(b.split, b.index, b.count, [(p.name, p.start, p.stop) for p in b.parts]) for b in blocks]
+    return hashlib.sha256(json.dumps(plan, ensure_ascii=False).encode()).hexdigest()
 
 
 def discard(out: str) -> None:

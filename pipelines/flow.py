@@ -25,6 +25,7 @@ from pipelines.annotate import Annotate
 from pipelines.config import Config, ConfigError, resolve
 from pipelines.display import StageProgress, summary
 from pipelines.encode import Encode
+from pipelines.pretrain import pretrain_warnings
 
 ANNOTATED = "annotated"
 GRAPH = "graph"
@@ -195,6 +196,9 @@ def run_plan(plan: Plan, options: Options) -> Manifest:
         records = _execute(plan, options)
         manifest = engine.manifest_of(run, records, plan.task)
         _refuse_rejects(plan, manifest)
+        for name, content in run.stage.companions().items():
+            with files.write_atomic(files.join(run.out, name)) as sink:
+                sink.write(content)
         write_manifest(run.out, manifest)
         run.clean()
     console.print(summary(f"{plan.title}: {run.out}", _summary_rows(manifest)))
@@ -284,7 +288,7 @@ def annotate(config: Config, config_path: str, options: Options) -> Manifest:
 
 def encode(config: Config, config_path: str, options: Options) -> Manifest:
     """Stage 2 alone, on finished annotations."""
-    return run_plan(plan_encode(config, config_path, options, read_manifest(options.annotated)), options)
+    return _encode(config, config_path, options, read_manifest(options.annotated))
 
 
 def preprocess(config: Config, config_path: str, options: Options) -> Manifest:
@@ -292,7 +296,15 @@ def preprocess(config: Config, config_path: str, options: Options) -> Manifest:
     Encode.check(config, config_path)
     _graph_of(config, config_path, options)
     annotated = annotate(config, config_path, options)
-    return run_plan(plan_encode(config, config_path, options, annotated), options)
+    return _encode(config, config_path, options, annotated)
+
+
+def _encode(config: Config, config_path: str, options: Options, annotated: Manifest) -> Manifest:
+    manifest = run_plan(plan_encode(config, config_path, options, annotated), options)
+    totals = sum((Counter(split.counters) for split in manifest.splits.values()), Counter())
+    for warning in pretrain_warnings(totals) if config.task == "pretrain" else []:
+        options.console.print(f"[yellow]warning:[/yellow] {warning}", highlight=False)
+    return manifest
 
 
 def describe_plan(config: Config, config_path: str, options: Options) -> dict[str, Any]:

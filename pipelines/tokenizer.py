@@ -105,6 +105,10 @@ class Tokenizer:
         token: str | None = self._core.id_to_token(int(token_id))
         return token
 
+    def lines(self) -> bytes:
+        """Every token's string, a line an id, UTF-8; empty where no token has the id."""
+        return vocabulary_lines([self.surface(i) or "" for i in range(self.vocab_size)])
+
     def normalize(self, text: str) -> str:
         """`text` as this tokenizer compares it (lower-cased, without accents), nothing split off."""
         return str(self._word_normalizer.normalize_str(text)) if self._word_normalizer else text
@@ -233,6 +237,14 @@ def parse_vocab(content: bytes, path: str, field: str) -> dict[str, int]:
             "those five among them"
         )
     return vocab
+
+
+def vocabulary_lines(tokens: Sequence[str]) -> bytes:
+    """`tokens` a line each; a line end inside a token is written as an escape, so that lines count ids."""
+    escaped = (
+        token.replace("\\", "\\\\").replace("\n", "\\n") if "\n" in token else token for token in tokens
+    )
+    return "".join(f"{token}\n" for token in escaped).encode("utf-8", "backslashreplace")
 
 
 def _find(spec: str, path: str) -> str | None:

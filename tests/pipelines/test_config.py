@@ -34,9 +34,15 @@ def test_defaults_and_shorthands(tmp_path: Path) -> None:
     ("changes", "message"),
     [
         ({"taks": "tag"}, "taks: unknown key; did you mean 'task'?"),
-        ({"encode": {"tokenizer": "v", "max_lenght": 12}}, "encode.max_lenght: unknown key; did you mean 'max_length'?"),
+        (
+            {"encode": {"tokenizer": "v", "max_lenght": 12}},
+            "encode.max_lenght: unknown key; did you mean 'max_length'?",
+        ),
         ({"graph": {"triples": "a.spo", "brnch": 1}}, "graph.brnch: unknown key"),
-        ({"encode": {"tokenizer": "v", "max_length": 40000}}, "encode.max_length: Input should be less than or equal to 32767"),
+        (
+            {"encode": {"tokenizer": "v", "max_length": 40000}},
+            "encode.max_length: Input should be less than or equal to 32767",
+        ),
         ({"task": "clasify"}, "task: Input should be 'pretrain', 'classify' or 'tag'"),
         ({"encode": {"tokenizer": "v", "columns": ["tree"]}}, "add a `graph` section"),
         ({"encode": {"tokenizer": "v", "columns": ["coarse"]}}, "add `encode.coarse`"),
@@ -47,7 +53,9 @@ def test_defaults_and_shorthands(tmp_path: Path) -> None:
         ({"encode": None}, "encode: "),
     ],
 )
-def test_wrong_configs_name_the_field_and_the_fix(tmp_path: Path, changes: dict[str, object], message: str) -> None:
+def test_wrong_configs_name_the_field_and_the_fix(
+    tmp_path: Path, changes: dict[str, object], message: str
+) -> None:
     with pytest.raises(ConfigError) as error:
         load_config(write(tmp_path, **changes))
     assert message in str(error.value)
