@@ -24,7 +24,7 @@ _ONLY_FOR = {
 class InputConfig(BaseModel):
     """Where the corpus is and how its records lie in the files."""
 
-    model_config = ConfigDict(extra="forbid", frozen=True)
+    model_config = ConfigDict(extra="forbid", frozen=True, use_attribute_docstrings=True)
 
     format: Literal["text", "jsonl", "tsv", "csv", "conll"]
     """`conll`: a token and its label a line (first and last column), blank lines between sentences."""
@@ -35,6 +35,7 @@ class InputConfig(BaseModel):
     text: str = "text"
     """Field or column that holds the text (TSV files of K-BERT's layout: `text_a`)."""
     text_pair: str | None = None
+    """Field of the second text; its presence makes the corpus one of pairs."""
     label: str | None = None
     """Field of the class label; for `tag`, of the labels; or of the score with `score: true`."""
     score: bool = False

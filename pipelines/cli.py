@@ -230,6 +230,27 @@ def inspect(
     module.show(folder, _out, row=row, id=id, split=split, grid=grid, html=html)
 
 
+@app.command(name="config")
+def config_reference(
+    markdown: Annotated[bool, typer.Option("--markdown", help="As a Markdown table.")] = False,
+) -> None:
+    """Every key of a config file: its default and what it does."""
+    from rich.table import Table
+
+    from pipelines.config import reference
+
+    if markdown:
+        print("| key | default | meaning |\n|---|---|---|")
+        for key, default, meaning in reference():
+            shown = "required" if default == "required" else f"`{default}`" if default else ""
+            print(f"| `{key}` | {shown} | {meaning.replace('|', chr(92) + '|')} |")
+        return
+    table = Table("key", "default", "meaning", show_lines=False)
+    for key, default, meaning in reference():
+        table.add_row(f"[bold]{key}[/bold]", default, meaning.replace("[", "\\["))
+    _out.print(table)
+
+
 # --- shared by the commands -------------------------------------------------------------------
 
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import difflib
 import re
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
@@ -27,7 +28,7 @@ class ConfigError(ValueError):
 
 
 class _Section(BaseModel):
-    model_config = ConfigDict(extra="forbid", frozen=True)
+    model_config = ConfigDict(extra="forbid", frozen=True, use_attribute_docstrings=True)
 
 
 Count = Annotated[int, Field(ge=1)]
@@ -62,8 +63,9 @@ class GraphConfig(_Section):
     match: Literal["longest", "words"] = "longest"
     """Leftmost-longest over characters, or words of the segmentation that equal a subject (K-BERT)."""
     branches_per_mention: Count = 2
+    """Branches that one mention grows at most."""
     predicate: bool = False
-    """Put the predicate in front of the object in a branch. The K-BERT paper draws both."""
+    """Put the predicate in front of the object in a branch, as the figures of the K-BERT paper draw it."""
     min_mention_length: Count = 2
     """Shorter subjects, in characters, never match."""
     max_object_length: Count = 64
@@ -102,6 +104,7 @@ class EncodeConfig(_Section):
     lowercase: bool = True
     """`vocab.txt` only: lower-case and strip accents before looking up (BERT uncased, and Chinese)."""
     max_length: Annotated[int, Field(ge=8, le=MAX_LENGTH_LIMIT)] = 512
+    """Longest row in tokens, special tokens included; 32,767 at most."""
     columns: list[Literal["syntax", "coarse", "tree"]] = ["syntax"]
     """Column groups beside `base`."""
     coarse: CoarseConfig | None = None
@@ -125,9 +128,12 @@ class Config(_Section):
     """One corpus, one task."""
 
     task: Literal["pretrain", "classify", "tag"]
+    """`pretrain`: documents to training sequences; `classify`: a text or a pair with a label or score;
+    `tag`: a sequence with a label per source token."""
     language: str
     """Language of the corpus, or of records that do not name theirs: `zh` or `en`."""
     seed: int = 0
+    """All random choices are functions of it and of ids."""
     output: str | None = None
     """Folder of the shards; default: `out/<config name>` in the working directory."""
     annotated: str | None = None
@@ -202,6 +208,33 @@ def resolve(config_path: str | Path, path: str) -> str:
     return str(Path(config_path).resolve().parent / path)
 
 
+def reference() -> Iterator[tuple[str, str, str]]:
+    """Every key of a config: dotted name, default as YAML (`required` where there is none), meaning."""
+    yield from _reference(Config, "")
+
+
+def _reference(section: type[BaseModel], prefix: str) -> Iterator[tuple[str, str, str]]:
+    for name, field in section.model_fields.items():
+        if inner := _section_of(field.annotation):
+            yield from _reference(inner, f"{prefix}{name}.")
+            continue
+        default = (
+            "required" if field.is_required() else "" if field.default is None else _as_yaml(field.default)
+        )
+        choices = re.findall(r"'(\w+)'", str(field.annotation)) if "Literal" in str(field.annotation) else []
+        meaning = " ".join((field.description or "").split())
+        yield f"{prefix}{name}", default, meaning + (f" One of {', '.join(choices)}." if choices else "")
+
+
+def _as_yaml(value: Any) -> str:
+    return yaml.safe_dump(value, default_flow_style=True).removesuffix("\n").removesuffix("\n...")
+
+
+def _section_of(annotation: Any) -> type[BaseModel] | None:
+    options = getattr(annotation, "__args__", (annotation,))
+    return next((o for o in options if isinstance(o, type) and issubclass(o, BaseModel)), None)
+
+
 def _explain(error: ValidationError) -> list[str]:
     lines = []
     for item in error.errors():
@@ -219,9 +252,7 @@ def _explain(error: ValidationError) -> list[str]:
 
 
 def _keys_at(location: tuple[int | str, ...]) -> list[str]:
-    section: Any = Config
+    section: type[BaseModel] = Config
     for part in location:
-        annotation = section.model_fields[str(part)].annotation
-        options = getattr(annotation, "__args__", (annotation,))
-        section = next((o for o in options if isinstance(o, type) and issubclass(o, BaseModel)), Config)
+        section = _section_of(section.model_fields[str(part)].annotation) or Config
     return list(section.model_fields)
