@@ -1,0 +1,81 @@
+"""README's tables are made from the code, so that they cannot drift.
+
+`python -m tests.test_readme` writes them anew between their markers.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable
+from pathlib import Path
+
+from corpora import schema
+from corpora.schema import Column
+from corpora.verify import RULES
+from pipelines.config import reference
+
+README = Path(__file__).parents[1] / "README.md"
+
+
+def _type(column: Column) -> str:
+    text = str(column.type).replace(" not null", "").replace("item: ", "")
+    return text.replace("dictionary<values=string, indices=int16, ordered=0>", "dictionary")
+
+
+def _columns(columns: Iterable[Column]) -> str:
+    lines = ["| group | column | type | shape | meaning |", "|---|---|---|---|---|"]
+    lines += [f"| {c.group} | `{c.name}` | `{_type(c)}` | {c.shape} | {c.meaning} |" for c in columns]
+    return "\n".join(lines)
+
+
+def tables() -> dict[str, str]:
+    """Marker name to the Markdown that stands between its markers."""
+    base = schema.row_columns("tag", schema.GROUPS)
+    labels = {
+        task: [c for c in schema.row_columns(task, schema.GROUPS) if c.group == "label"]
+        for task in ("pretrain", "classify", "tag")
+    }
+    label_lines = ["| task | column | type | shape | meaning |", "|---|---|---|---|---|"]
+    for task, columns in labels.items():
+        label_lines += [f"| {task} | `{c.name}` | `{_type(c)}` | {c.shape} | {c.meaning} |" for c in columns]
+    config = ["| key | default | meaning |", "|---|---|---|"]
+    for key, default, meaning in reference():
+        shown = default if default == "required" else f"`{default}`" if default else ""
+        config.append(f"| `{key}` | {shown} | {meaning.replace('|', chr(92) + '|')} |")
+    rules = ["| rule | what must hold |", "|---|---|", *(f"| `{name}` | {text} |" for name, text in RULES.items())]
+    return {
+        "rows": _columns(c for c in base if c.group != "label") + "\n\n" + "\n".join(label_lines),
+        "documents": _columns(schema.annotated_columns(parsed=True, pair=False)),
+        "config": "\n".join(config),
+        "rules": "\n".join(rules),
+    }
+
+
+def _filled(text: str) -> str:
+    for name, table in tables().items():
+        pattern = re.compile(rf"(<!-- {name} -->\n).*?(<!-- /{name} -->)", re.DOTALL)
+        assert pattern.search(text), f"README lacks the markers of {name!r}"
+        text = pattern.sub(lambda m, t=table: f"{m[1]}{t}\n{m[2]}", text)  # type: ignore[misc]
+    return text
+
+
+def test_tables_say_what_the_code_says() -> None:
+    text = README.read_text(encoding="utf-8")
+    assert _filled(text) == text, "run `python -m tests.test_readme` and look at the difference"
+
+
+def test_every_link_and_command_exists() -> None:
+    text = README.read_text(encoding="utf-8")
+    root = README.parent
+    for target in re.findall(r"\]\(([^)#:]+)\)", text):
+        assert (root / target).exists(), target
+    makefile = (root / "Makefile").read_text(encoding="utf-8")
+    for target in re.findall(r"(?:^    |`)make ([a-z]+)\b", text, re.MULTILINE):
+        assert re.search(rf"^{target}:", makefile, re.MULTILINE), f"make {target}"
+    cli = (root / "pipelines/cli.py").read_text(encoding="utf-8")
+    for command in set(re.findall(r"^treegraft ([a-z]+)", text, re.MULTILINE)):
+        assert f"def {command}(" in cli or f'name="{command}"' in cli, command
+
+
+if __name__ == "__main__":
+    README.write_text(_filled(README.read_text(encoding="utf-8")), encoding="utf-8")
