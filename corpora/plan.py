@@ -66,6 +66,8 @@ def plan_blocks(layout: InputConfig, config_dir: str, block_bytes: int | None = 
             patterns of one split name.
         ColumnError: a TSV or CSV file lacks a column; every header is read here, before any work.
     """
+    if block_bytes is not None and block_bytes < 1:
+        raise ValueError(f"block_bytes must be at least 1, found {block_bytes}")
     listings = {split: _list(split, patterns, config_dir) for split, patterns in layout.files.items()}
     if layout.format in ("tsv", "csv"):
         for path, info in (item for listed in listings.values() for item in listed):
@@ -73,8 +75,6 @@ def plan_blocks(layout: InputConfig, config_dir: str, block_bytes: int | None = 
     if block_bytes is None:
         total = sum(info.size for listed in listings.values() for _, info in listed)
         block_bytes = min(max(total // 64, MIN_BLOCK_BYTES), MAX_BLOCK_BYTES)
-    if block_bytes < 1:
-        raise ValueError(f"block_bytes must be at least 1, found {block_bytes}")
     blocks = []
     for split, listed in listings.items():
         groups = list(_pack(listed, layout, block_bytes))

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -33,6 +33,18 @@ class Read:
     @property
     def reasons(self) -> list[str]:
         return [reject.reason for reject in self.rejects]
+
+
+def read_blocks(
+    layout: InputConfig, folder: Path, task: str, language: str, block_bytes: int, batch_bytes: int
+) -> Iterator[pa.Table]:
+    """Every table of every block; a reject is an error."""
+
+    def fail(reject: Reject) -> None:
+        raise AssertionError(reject)
+
+    for block in plan_blocks(layout, str(folder), block_bytes):
+        yield from read_block(block, layout, task, language, fail, batch_bytes=batch_bytes)
 
 
 def read_layout(

@@ -112,6 +112,14 @@ def test_columns_are_checked_before_any_work(tmp_path: Path) -> None:
         _plan(tmp_path, files="a.tsv", **layout, header=["text", "label"])
 
 
+def test_blocks_follow_the_size_of_the_corpus_by_default(tmp_path: Path) -> None:
+    layout = InputConfig(format="jsonl", files={"train": ["a"]})
+    for size, count in ((2**20, 1), (5 * 2**20, 5), (640 * 2**20, 80)):  # 1 MiB at least, 8 MiB at most
+        with (tmp_path / "a").open("wb") as file:
+            file.truncate(size)
+        assert len(plan_blocks(layout, str(tmp_path))) == count
+
+
 def test_missing_files_stop_the_plan(tmp_path: Path) -> None:
     with pytest.raises(FileNotFoundError, match=r"no\*\.txt"):
         _plan(tmp_path, files="no*.txt")

@@ -261,14 +261,14 @@ def test_line_numbers_of_rejects_count_from_the_start_of_the_file(
 def test_a_record_that_is_too_long_is_rejected_and_never_held(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """64 MiB is a lot for a test: the same code with a limit of 300 KB and records of 12 MB."""
+    """64 MiB is a lot for a test: the same code with a limit of 300 KB and records of 9 MB."""
     import tracemalloc
 
     limit = 300_000
     for name in ("part_lines", "read_paragraphs", "read_lines"):
         monkeypatch.setitem(getattr(lines_module, name).__kwdefaults__, "limit", limit)
-    huge = b"x" * 12_000_000
-    many = b"y\n" * 200_000
+    huge = b"x" * 9_000_000
+    many = b"y\n" * 160_000
     path = tmp_path / "a"
     for layout, body in (
         ({"format": "text", "document": "line"}, b"one\n" + huge + b"\ntwo\n"),
@@ -280,7 +280,7 @@ def test_a_record_that_is_too_long_is_rejected_and_never_held(
         ({"format": "conll"}, b"one O\n\n" + huge + b"\n\ntwo O\n"),
     ):
         path.write_bytes(body)
-        for block_bytes in (1 << 30, 1_000_000):
+        for block_bytes in (1 << 30, 2_000_000):
             config = InputConfig(files={"train": ["a"]}, **layout)
             tracemalloc.start()
             got = read_layout(config, tmp_path, "pretrain", "en", block_bytes, 1 << 20)
