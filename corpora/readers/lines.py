@@ -2,7 +2,7 @@
 
 Only LF ends a line, with a CR directly before it (CRLF) as part of that end. U+2028, U+2029,
 U+0085, form feed and a lone CR are data. The bare limit of reading lines in Python is
-`bytes.split(b"\n")` on data in memory: lines with the byte offset of each take 2.1 to 2.6 times that
+`bytes.split(b"\\n")` on data in memory: lines with the byte offset of each take 2.1 to 2.6 times that
 (lines of 250 to 850 bytes, some 400 MB/s on one busy core), a tenth of what the rest of a record costs
 (`tests/bench/bench_readers.py`).
 
