@@ -201,7 +201,7 @@ def read_metadata(schema: pa.Schema) -> dict[str, Any]:
         raise ValueError("not a treegraft shard: its Arrow schema has no 'treegraft' metadata")
     meta = json.loads(raw)
     if not isinstance(meta, dict):
-        raise ValueError("not a treegraft shard: its 'treegraft' metadata is no JSON object")
+        raise ValueError("not a treegraft shard: its 'treegraft' metadata is not a JSON mapping")
     if meta.get("schema_version") != SCHEMA_VERSION:
         raise ValueError(
             f"shard has schema version {meta.get('schema_version')!r}, this release reads {SCHEMA_VERSION}; "

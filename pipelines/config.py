@@ -163,7 +163,7 @@ class Config(_Section):
                 "annotate.sentences is 'parser' but annotate.parser is 'none'",
             ),
             (
-                self.task in ("classify", "tag") and self.input.label is None,
+                self.task in ("classify", "tag") and self.input.label is None and self.input.format != "conll",
                 f"task {self.task!r} needs `input.label`: the field that holds the label",
             ),
             (
@@ -172,6 +172,7 @@ class Config(_Section):
             ),
             (self.task == "pretrain" and self.input.text_pair is not None, "task 'pretrain' takes one text"),
             (self.input.format == "text" and self.task != "pretrain", "format 'text' carries no labels"),
+            (self.input.format == "conll" and self.task != "tag", "format 'conll' is for task 'tag'"),
             (self.input.score and self.task != "classify", "input.score is for task 'classify'"),
         ]
         for wrong, message in need:
