@@ -52,11 +52,11 @@ def trunks_of(
             row.append((SEP, kind, 0, 0, True))
         rows.append(row)
     flat = [token for row in rows for token in row]
-    columns = list(zip(*flat, strict=True)) if flat else [(), (), (), (), ()]
     dtypes = (np.int32, np.int8, np.int32, np.int32, np.bool_)
-    ids, types, starts, stops, special = (
-        np.array(column, dtype) for column, dtype in zip(columns, dtypes, strict=True)
-    )
+    columns: list[np.ndarray] = [
+        np.array([token[k] for token in flat], dtype) for k, dtype in enumerate(dtypes)
+    ]
+    ids, types, starts, stops, special = columns
     offsets = np.cumsum([0, *map(len, rows)]).astype(np.int64)
     return Trunks(offsets, ids, types, starts, stops, special, (list(texts), second))
 

@@ -48,7 +48,9 @@ def test_candidates_equal_a_loop(
         patch.setattr(branches, "_LOOK_AT_ONCE", ahead)
         found = candidates(graph, subjects, count, longest, predicate)
     for subject in subjects.tolist():
-        kept, seen, long, again = [], set(), 0, 0
+        kept: list[int] = []
+        seen: set[str] = set()
+        long = again = 0
         for triple in graph.triples_of(subject):
             if len(kept) == count:
                 break

@@ -189,7 +189,7 @@ def test_equal_to_a_loop(
 ) -> None:
     graph = graph_with(tmp_path_factory.mktemp("kg"), *subjects)
     stop = data.draw(st.frozensets(st.sampled_from(subjects), max_size=2))
-    table = {subject: [] for subject in subjects}
+    table: dict[str, list[tuple[str, int]]] = {subject: [] for subject in subjects}
     mentions = graph.matcher(min_length, stop).longest(texts)
     spans = list(zip(mentions.texts.tolist(), mentions.starts.tolist(), mentions.stops.tolist(), strict=True))
     expected = [

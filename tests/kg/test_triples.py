@@ -15,7 +15,8 @@ from kg import GraphError, ReadCounts, RejectedLine, read_spo, triples
 
 def read(path: Path, content: bytes) -> tuple[list[tuple[str, str, str]], ReadCounts, list[RejectedLine]]:
     path.write_bytes(content)
-    counts, rejects = ReadCounts(), []
+    counts = ReadCounts()
+    rejects: list[RejectedLine] = []
     rows = [row[:3] for row in read_spo([str(path)], rejects.append, counts=counts)]
     return rows, counts, rejects
 
@@ -39,7 +40,8 @@ def test_c13_wrong_field_counts_and_blanks(tmp_path: Path) -> None:
     ]
     path = tmp_path / "a.spo"
     path.write_text("\n".join(lines) + "\n", encoding="utf-8", newline="")
-    counts, rejects = ReadCounts(), []
+    counts = ReadCounts()
+    rejects: list[RejectedLine] = []
     rows = list(read_spo([str(path)], rejects.append, counts=counts))
     assert rows == [
         ("苹果", "", "水果", str(path), 5),
@@ -174,7 +176,8 @@ def test_blocks_equal_a_loop_over_lines(
     lines: list[str], block: int, limit: int, last: bool, tmp_path_factory: pytest.TempPathFactory
 ) -> None:
     content = "\n".join(lines) + ("\n" if last and lines else "")
-    expected, reasons = [], Counter()
+    expected: list[tuple[str, str, str, int]] = []
+    reasons: Counter[str] = Counter()
     for number, line in enumerate(
         content.split("\n")[: None if content and not content.endswith("\n") else -1], 1
     ):
@@ -194,7 +197,7 @@ def test_blocks_equal_a_loop_over_lines(
         elif parts[0] == parts[2]:
             reasons["self_triples"] += 1
         else:
-            expected.append((*parts, number))
+            expected.append((parts[0], parts[1], parts[2], number))
     counts = ReadCounts()
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(triples, "BLOCK_BYTES", block)

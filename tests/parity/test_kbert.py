@@ -118,19 +118,17 @@ def test_the_papers_figure(tmp_path: Path) -> None:
     assert see["Cook"] == ["[CLS]", "Tim", "Cook", "CEO", "Apple", "is", "visiting", "Beijing", "now"]
 
 
-letters = st.text("甲乙丙丁a1 .", min_size=1, max_size=4)
+letters = st.text("甲乙a1 .", min_size=1, max_size=3)
 triple_lists = st.lists(
     st.tuples(letters, st.sampled_from(["类", "属", ""]), st.text("子丑寅卯 ", min_size=1, max_size=5)),
     min_size=1,
     max_size=12,
 )
-texts = st.text("甲乙丙丁子a1 .,é\u0301", max_size=16)
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=300, deadline=None)
 @given(
     triples=triple_lists,
-    rows=st.lists(st.tuples(texts, st.none() | texts), min_size=1, max_size=5),
     branches=st.integers(1, 3),
     min_length=st.integers(1, 2),
     object_length=st.integers(1, 5),
@@ -141,7 +139,6 @@ texts = st.text("甲乙丙丁子a1 .,é\u0301", max_size=16)
 )
 def test_columns_equal_the_loops(
     triples: list[tuple[str, str, str]],
-    rows: list[tuple[str, str | None]],
     branches: int,
     min_length: int,
     object_length: int,
@@ -151,21 +148,26 @@ def test_columns_equal_the_loops(
     data: st.DataObject,
 ) -> None:
     usable = [(s, p, o) for s, p, o in triples if s.strip() and o.strip() and s.strip() != o.strip()]
-    if not usable or any("\u0301" in (b or "") + a for a, b in rows):
-        return  # the reference knows no combining marks; tests of boundaries do
+    if not usable:
+        return
+    # Rows are full of mentions: subjects, and what could glue them together.
+    piece = st.sampled_from([s.strip() for s, _, _ in usable] + ["子", "a", "1", " ", ".", ".1", ",1"])
+    text = st.lists(piece, max_size=8).map("".join)
+    rows = data.draw(st.lists(st.tuples(text, st.none() | text), min_size=1, max_size=4))
     with tempfile.TemporaryDirectory() as folder:
         graph = graph_of(Path(folder), *("\t".join(triple) for triple in triples))
         subjects = lookup(graph, Path(folder) / "graph.spo")
         stop = data.draw(st.frozensets(st.sampled_from(sorted(subjects)), max_size=1))
+        trunks = trunks_of([a for a, _ in rows], [b for _, b in rows], length=trunk_length)
+        longest = int(np.diff(trunks.row_offsets).max())
         policy = GraftPolicy(
             branches_per_mention=branches,
             min_mention_length=min_length,
             max_object_length=object_length,
             stop=stop,
-            max_length=trunk_length + slack,
-            max_positions=trunk_length + positions,
+            max_length=longest + slack,
+            max_positions=longest + positions,
         )
-        trunks = trunks_of([a for a, _ in rows], [b for _, b in rows], length=trunk_length)
         trees = check_block(graph, subjects, policy, trunks)
         counters = trees.counters
         assert counters["mentions"] == (
@@ -212,12 +214,12 @@ def test_real_corpora_equal_the_loops(
     graph, subjects = real_graph
     rows = corpus(real_data)
     assert len(rows) > 500
-    if (corpus is records) != (graph.info.sources == ("Medical.spo",)):
-        rows = rows[::5]  # the graph of another field has little to graft
+    own_field = (corpus is records) == (graph.info.sources == ("Medical.spo",))
+    rows = rows if own_field else rows[::5]  # the graph of another field has little to graft
     policy = GraftPolicy(max_length=80, max_positions=72)
     trees = check_block(graph, subjects, policy, trunks_of(rows, length=64))
-    assert trees.counters["branches"] > 0
-    check_block(graph, subjects, policy, trunks_of(rows[:100], rows[100:200], length=64))
+    assert trees.counters["branches"] > 0 or not own_field
+    check_block(graph, subjects, policy, trunks_of(rows[:80], rows[80:160], length=64))
 
 
 def test_real_rows_exercise_every_budget(
