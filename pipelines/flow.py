@@ -15,11 +15,15 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+import pyarrow.compute as pc
 from rich.console import Console
 
 from corpora import files
 from corpora.manifest import MANIFEST, Manifest, read_manifest, write_manifest
 from corpora.plan import Block, Part, plan_blocks
+from corpora.shards import open_shard, read_batches
+from corpora.verify.ids import Batches, find_duplicates
+from corpora.verify.report import Findings
 from pipelines import engine, runners
 from pipelines.annotate import Annotate
 from pipelines.config import Config, ConfigError, resolve
@@ -52,6 +56,8 @@ class Plan:
     task: str
     run: engine.Run
     max_reject_fraction: float
+    own_ids: bool = False
+    """Ids come from the corpus, so nobody has made sure yet that they are unique."""
 
 
 # --- planning ---------------------------------------------------------------------------------
@@ -70,6 +76,7 @@ def plan_annotate(config: Config, config_path: str, options: Options) -> Plan:
         config.task,
         engine.Run(stage, blocks, options.annotated, inputs),
         config.run.max_reject_fraction,
+        own_ids=config.input.id is not None,
     )
 
 
@@ -196,6 +203,8 @@ def run_plan(plan: Plan, options: Options) -> Manifest:
         records = _execute(plan, options)
         manifest = engine.manifest_of(run, records, plan.task)
         _refuse_rejects(plan, manifest)
+        if plan.own_ids:
+            _refuse_duplicate_ids(run.out, manifest)
         for name, content in run.stage.companions().items():
             with files.write_atomic(files.join(run.out, name)) as sink:
                 sink.write(content)
@@ -238,6 +247,33 @@ def _refuse_rejects(plan: Plan, manifest: Manifest) -> None:
             f"run.max_reject_fraction = {plan.max_reject_fraction:g}: {_counts(reasons)}. Each is listed with file, "
             f"line and reason in {files.join(plan.run.out, engine.REJECTS)}. Mend the input, or raise the limit and "
             "run the same command again: finished blocks are kept."
+        )
+
+
+def _refuse_duplicate_ids(folder: str, manifest: Manifest) -> None:
+    """Documents of a split must have different ids; the error shows both places of the first pair."""
+
+    def ids(split: str) -> Batches:
+        for shard in manifest.splits[split].shards:
+            start = 0
+            for batch in read_batches(open_shard(files.join(folder, shard.name))):
+                yield shard.name, start, batch["doc_id"]
+                start += batch.num_rows
+
+    for split, record in manifest.splits.items():
+        findings = Findings()
+        find_duplicates(lambda split=split: ids(split), record.rows, findings)  # type: ignore[misc]
+        if not (count := findings.counts["duplicate_id"]):
+            continue
+        (problem, *_) = findings.report({}).problems
+        places = []
+        for shard in record.shards:
+            for batch in read_batches(open_shard(files.join(folder, shard.name))):
+                places += batch.filter(pc.equal(batch["doc_id"], problem.id))["source"].to_pylist()
+        raise engine.RunError(
+            f"{count:,} records of split {split!r} have the id of an earlier one. The id {problem.id!r} is at "
+            f"{' and at '.join(places[:2])} (file@byte). Make input.id unique, or leave it out: ids are then made "
+            "from file and byte."
         )
 
 

@@ -226,3 +226,27 @@ def test_stages_alone_and_annotations_shared(corpus: Path, expected: Path, tmp_p
         assert second.returncode == 0, second.stderr
     assert shards(tmp_path / "a") == shards(tmp_path / "b")
     assert shards(tmp_path / "a").items() <= shards(expected).items()
+
+
+def test_repeated_ids_show_both_places(tmp_path: Path) -> None:
+    lines = [
+        json.dumps({"id": f"r{n % 37}", "text": f"第{n}条。", "label": n % 2}, ensure_ascii=False)
+        for n in range(40)
+    ]
+    (tmp_path / "a.jsonl").write_text("\n".join(lines) + "\n", encoding="utf-8")
+    source = {
+        "format": "jsonl",
+        "id": "id",
+        "label": "label",
+        "text": "text",
+        "files": str(tmp_path / "a.jsonl"),
+    }
+    config = small_config(tmp_path)
+    raw = yaml.safe_load(config.read_text(encoding="utf-8"))
+    config.write_text(yaml.safe_dump({**raw, "input": source}, sort_keys=False), encoding="utf-8")
+    failed = treegraft("preprocess", config, cwd=tmp_path)
+    assert failed.returncode == 1
+    second = len("\n".join(lines[:37]).encode()) + 1
+    assert "3 records of split 'train' have the id of an earlier one" in failed.stderr
+    assert f"'r0' is at {tmp_path}/a.jsonl@0 and at {tmp_path}/a.jsonl@{second}" in failed.stderr
+    assert not list(tmp_path.rglob("manifest.json"))
