@@ -89,7 +89,10 @@ def inside_words(codes: np.ndarray, text_starts: np.ndarray) -> np.ndarray:
     if count < 2:
         return inside
     run = (kinds & _RUN) != 0
+    starts = np.zeros(count + 1, np.bool_)
+    starts[text_starts] = True
     if extend.any():
+        extend[starts[:-1]] = False  # nothing before it to continue
         base = np.maximum.accumulate(np.where(extend, 0, np.arange(count)))
         run = run[base]
         joiner = (kinds & _JOINER) != 0
@@ -98,8 +101,9 @@ def inside_words(codes: np.ndarray, text_starts: np.ndarray) -> np.ndarray:
     point = np.flatnonzero(kinds[1:-1] == _POINT) + 1
     if len(point):
         in_number = (kinds[point - 1] & kinds[point + 1] & _DIGIT) != 0
+        in_number &= ~(starts[point] | starts[point + 1])
         point = point[in_number]
         inside[point] = True
         inside[point + 1] = True
-    inside[text_starts] = False
+    inside[starts] = False
     return inside

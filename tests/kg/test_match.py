@@ -12,6 +12,8 @@ from hypothesis import strategies as st
 
 from kg import KnowledgeGraph
 from kg import match as match_module
+from kg.boundaries import inside_words
+from kg.prefilter import code_points
 from tests.kg.handmade import graph_of
 from tests.parity.kbert_reference import longest_mentions
 
@@ -129,14 +131,53 @@ def test_a_huge_subject_does_not_slow_down_the_search(tmp_path: Path) -> None:
 def test_mentions_never_cross_from_one_text_to_the_next(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    graph = graph_with(tmp_path, "苹果", "果", "ab")
-    texts = ["我爱苹", "果树", "", "苹果", "xa", "b", "ab", "", ""]
-    expected = [(1, "果"), (3, "苹果"), (6, "ab")]
+    graph = graph_with(tmp_path, "苹果", "果", "ab", "9", "甲", "s")
+    texts = [
+        "我爱苹",
+        "果树",
+        "",
+        "苹果",
+        "xa",
+        "b",
+        "ab",
+        "",
+        "",
+        "9",
+        ".9",
+        "9.",
+        "9",
+        "e",
+        "\u0301s",
+        "甲\u200d",
+        "甲",
+    ]
+    expected = [
+        (1, "果"),
+        (3, "苹果"),
+        (6, "ab"),
+        (9, "9"),
+        (10, "9"),
+        (11, "9"),
+        (12, "9"),
+        (14, "s"),
+        (16, "甲"),
+    ]
     for group in (1, 3, 1 << 20):
         monkeypatch.setattr(match_module, "_GROUP_CHARS", group)
         mentions = graph.matcher().longest(texts)
         spans = zip(mentions.texts.tolist(), mentions.starts.tolist(), mentions.stops.tolist(), strict=True)
         assert [(k, texts[k][a:b]) for k, a, b in spans] == expected
+
+
+@settings(max_examples=150, deadline=None)
+@given(st.lists(st.text("甲a1.,\u0301\u200d👍🏽", max_size=5), max_size=8))
+def test_boundaries_of_a_text_do_not_depend_on_its_neighbours(texts: list[str]) -> None:
+    lengths = np.array([len(text) for text in texts], np.int64)
+    starts = np.cumsum(lengths) - lengths
+    together = inside_words(code_points("".join(texts)), starts[lengths > 0])
+    for text, start in zip(texts, starts.tolist(), strict=True):
+        alone = inside_words(code_points(text), np.zeros(min(1, len(text)), np.int64))
+        assert together[start : start + len(text)].tolist() == alone[:-1].tolist()
 
 
 def test_no_text_at_all(tmp_path: Path) -> None:

@@ -126,7 +126,7 @@ triple_lists = st.lists(
 )
 
 
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=200, deadline=None)
 @given(
     triples=triple_lists,
     branches=st.integers(1, 3),
