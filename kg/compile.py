@@ -2,7 +2,7 @@
 
 Columns all the way: strings are dictionary-encoded by Arrow as blocks of lines come in, everything
 after that is sorting of integers. Two million triples of a million subjects take about 8 s and
-600 to 800 MB on one core; half of the time goes into the trie.
+600 to 800 MB on one core; more than a third of the time goes into the trie.
 """
 
 from __future__ import annotations
