@@ -42,6 +42,9 @@ from pipelines.words import CHINESE, blank, read_user_dict, segmenter_identity
 CODE_VERSION = 1
 """Raised whenever this stage gives another output for the same input and config."""
 
+_TABLE_BYTES = 2**20
+"""Text annotated at a time: enough for full parser batches, and progress shows within a block."""
+
 _LANGUAGE = re.compile("[a-z]{2,3}")
 
 OnReject = Callable[[Reject], None]
@@ -167,6 +170,7 @@ class Annotate(Stage):
             config.task,
             self._language,
             reject,
+            batch_bytes=_TABLE_BYTES,
             on_count=lambda name, number: out.count(**{name: number}),
         )
         for table in tables:
