@@ -210,7 +210,7 @@ def stats(
     html: Annotated[Path | None, typer.Option(help="Also write a page with charts.")] = None,
 ) -> None:
     """Lengths, coverage, labels, trees and rejects of a dataset."""
-    from pipelines import stats as module
+    from pipelines.view import stats as module
 
     module.show(folder, _out, html)
 
@@ -225,7 +225,7 @@ def inspect(
     html: Annotated[Path | None, typer.Option(help="Write a page instead of printing.")] = None,
 ) -> None:
     """Look at one row: tokens, tree with branches and soft positions, parse, coarse tokens, mask."""
-    from pipelines import inspect as module
+    from pipelines.view import inspect as module
 
     module.show(folder, _out, row=row, id=id, split=split, grid=grid, html=html)
 

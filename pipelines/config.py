@@ -163,7 +163,9 @@ class Config(_Section):
                 "annotate.sentences is 'parser' but annotate.parser is 'none'",
             ),
             (
-                self.task in ("classify", "tag") and self.input.label is None and self.input.format != "conll",
+                self.task in ("classify", "tag")
+                and self.input.label is None
+                and self.input.format != "conll",
                 f"task {self.task!r} needs `input.label`: the field that holds the label",
             ),
             (

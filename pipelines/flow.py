@@ -25,11 +25,11 @@ from corpora.shards import open_shard, read_batches
 from corpora.verify.ids import Batches, find_duplicates
 from corpora.verify.report import Findings
 from pipelines import engine, runners
-from pipelines.annotate import Annotate
+from pipelines.annotate.stage import Annotate
 from pipelines.config import Config, ConfigError, resolve
 from pipelines.display import StageProgress, summary
-from pipelines.encode import Encode
-from pipelines.pretrain import pretrain_warnings
+from pipelines.encode.pretrain import pretrain_warnings
+from pipelines.encode.stage import Encode
 
 ANNOTATED = "annotated"
 GRAPH = "graph"

@@ -42,7 +42,11 @@ def tables() -> dict[str, str]:
     for key, default, meaning in reference():
         shown = default if default == "required" else f"`{default}`" if default else ""
         config.append(f"| `{key}` | {shown} | {meaning.replace('|', chr(92) + '|')} |")
-    rules = ["| rule | what must hold |", "|---|---|", *(f"| `{name}` | {text} |" for name, text in RULES.items())]
+    rules = [
+        "| rule | what must hold |",
+        "|---|---|",
+        *(f"| `{name}` | {text} |" for name, text in RULES.items()),
+    ]
     return {
         "rows": _columns(c for c in base if c.group != "label") + "\n\n" + "\n".join(label_lines),
         "documents": _columns(schema.annotated_columns(parsed=True, pair=False)),

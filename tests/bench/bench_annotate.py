@@ -22,7 +22,7 @@ from spacy.tokens import Doc
 
 from corpora.conllu import read_conllu
 from corpora.records import RAW_SCHEMA
-from pipelines.annotate import Annotate
+from pipelines.annotate.stage import Annotate
 from pipelines.config import Config
 
 pytestmark = pytest.mark.bench

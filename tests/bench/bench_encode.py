@@ -26,9 +26,9 @@ from tokenizers import Tokenizer, models, normalizers, pre_tokenizers
 
 from corpora.manifest import Manifest
 from corpora.records import RAW_SCHEMA, Reject
-from pipelines.annotate import Annotate
+from pipelines.annotate.stage import Annotate
 from pipelines.config import Config
-from pipelines.encode import Encode
+from pipelines.encode.stage import Encode
 from tests.pipelines.annotated import SAMPLES
 
 pytestmark = pytest.mark.bench

@@ -18,7 +18,7 @@ from corpora.shards import ShardWriter, open_shard
 from corpora.verify import Report, verify
 from kg.graph import compile_graph
 from pipelines.config import Config
-from pipelines.encode import Encode
+from pipelines.encode.stage import Encode
 from pipelines.engine import Run, manifest_of, run_block
 
 SAMPLES = Path(__file__).parents[2] / "corpora" / "samples"

@@ -6,9 +6,9 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from pipelines.assemble import Rows
+from pipelines.encode.assemble import Rows
+from pipelines.encode.tokenizer import Tokens
 from pipelines.ragged import bounds
-from pipelines.tokenizer import Tokens
 
 
 def tokens_of(texts: Sequence[str]) -> Tokens:

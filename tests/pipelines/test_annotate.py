@@ -14,8 +14,8 @@ from corpora.plan import plan_blocks
 from corpora.records import Reject
 from corpora.schema import annotated_schema, read_metadata
 from corpora.shards import open_shard
-from pipelines import annotator, parsers
-from pipelines.annotate import Annotate, primary_language
+from pipelines.annotate import annotator, parsers
+from pipelines.annotate.stage import Annotate, primary_language
 from pipelines.config import Config, ConfigError
 from pipelines.engine import Run, run_block
 from tests.pipelines.raw import check_document, config, raw
@@ -283,7 +283,9 @@ def test_a_named_pipeline_gives_what_the_embedded_one_gives():
 
 def test_a_worker_with_other_models_refuses(monkeypatch):
     stage = pickle.loads(pickle.dumps(Annotate(config("en"), HERE)))
-    monkeypatch.setattr("pipelines.annotate.parser_identity", lambda folder: {"name": "x", "version": "2"})
+    monkeypatch.setattr(
+        "pipelines.annotate.stage.parser_identity", lambda folder: {"name": "x", "version": "2"}
+    )
     with pytest.raises(ConfigError, match="other models than the run was planned with"):
         stage.setup()
 

@@ -6,8 +6,8 @@ import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pipelines.assemble import NONE, Cutter, classify_rows, longest_first, tag_rows
-from pipelines.tokenizer import Tokens
+from pipelines.encode.assemble import NONE, Cutter, classify_rows, longest_first, tag_rows
+from pipelines.encode.tokenizer import Tokens
 from tests.pipelines.spans import spans, tokens_of
 
 

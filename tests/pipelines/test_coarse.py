@@ -5,12 +5,12 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from pipelines import coarse as module
-from pipelines.coarse import CoarseVocabulary
 from pipelines.config import ConfigError
+from pipelines.encode import coarse as module
+from pipelines.encode.coarse import CoarseVocabulary
+from pipelines.encode.source import Texts, Words
+from pipelines.encode.tokenizer import load_tokenizer
 from pipelines.ragged import bounds
-from pipelines.source import Texts, Words
-from pipelines.tokenizer import load_tokenizer
 from tests.pipelines.annotated import SAMPLES
 
 SPECIALS = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]"]

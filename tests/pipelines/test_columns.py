@@ -12,13 +12,13 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from corpora.schema import row_schema
-from pipelines import columns
-from pipelines.assemble import NONE, Rows
-from pipelines.coarse import CoarseVocabulary
-from pipelines.columns import Frame
+from pipelines.encode import columns
+from pipelines.encode.assemble import NONE, Rows
+from pipelines.encode.coarse import CoarseVocabulary
+from pipelines.encode.columns import Frame
+from pipelines.encode.source import attach, read_texts, read_words
+from pipelines.encode.tokenizer import load_tokenizer
 from pipelines.ragged import bounds
-from pipelines.source import attach, read_texts, read_words
-from pipelines.tokenizer import load_tokenizer
 from tests.pipelines.annotated import DEPRELS, SAMPLES, Annotation, annotate, document, table_of
 
 BERT = load_tokenizer(str(SAMPLES / "vocab.txt"))

@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import pytest
 
-from pipelines.dice import Dice
+from pipelines.encode.dice import Dice
 
 
 def test_draws_are_a_function_of_the_key() -> None:

@@ -14,9 +14,9 @@ from hypothesis import strategies as st
 
 from corpora.schema import read_metadata, row_schema
 from corpora.shards import open_shard
-from pipelines import encode as module
 from pipelines.config import ConfigError
-from pipelines.encode import Encode
+from pipelines.encode import stage as module
+from pipelines.encode.stage import Encode
 from pipelines.engine import RunError
 from tests.pipelines.annotated import Encoded, config_of, document, encode, make_stage, tagged
 

@@ -4,7 +4,7 @@ import itertools
 
 import pytest
 
-from pipelines.graphemes import cluster_stop, inside_cluster
+from pipelines.encode.graphemes import cluster_stop, inside_cluster
 
 
 def clusters(text: str) -> list[str]:

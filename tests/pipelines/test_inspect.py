@@ -15,13 +15,13 @@ from hypothesis import strategies as st
 from rich.cells import cell_len
 from rich.console import Console
 
-from pipelines.folder import FolderError
-from pipelines.inspect import load, render_row, show, tree_text
-from pipelines.inspect_html import _levels
-from pipelines.legible import clip, legible, legible_token
-from pipelines.maskview import ancestors, grid_text, visible
-from pipelines.rowview import Branch, RowView, TreeToken, Word
-from pipelines.treeview import layout_parse, layout_tree, window
+from pipelines.view.folder import FolderError
+from pipelines.view.inspect import load, render_row, show, tree_text
+from pipelines.view.inspect_html import _levels
+from pipelines.view.legible import clip, legible, legible_token
+from pipelines.view.maskview import ancestors, grid_text, visible
+from pipelines.view.rowview import Branch, RowView, TreeToken, Word
+from pipelines.view.treeview import layout_parse, layout_tree, window
 from tests import rows
 from tests.pipelines.handmade import Vocabulary, make_row, write_annotated, write_dataset
 
@@ -545,7 +545,7 @@ def test_ids_are_found_in_any_split(dataset: Path) -> None:
 
 
 def place(split: str, shard: str, shard_row: int, row: int) -> object:
-    from pipelines.folder import Place
+    from pipelines.view.folder import Place
 
     return Place(split, shard, shard_row, row)
 

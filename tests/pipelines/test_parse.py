@@ -17,11 +17,12 @@ import spacy
 from spacy.language import Language
 from spacy.tokens import Doc
 
-from pipelines import forest, parse, words
+from pipelines import forest
+from pipelines.annotate import parse, words
+from pipelines.annotate.parse import UPOS, Parser, cut_long_sentences, parse_units
+from pipelines.annotate.parsers import declared_deprels, find_parser, load_pipeline, parser_identity
+from pipelines.annotate.words import SpacedWords, Words, sentences_of
 from pipelines.config import ConfigError
-from pipelines.parse import UPOS, Parser, cut_long_sentences, parse_units
-from pipelines.parsers import declared_deprels, find_parser, load_pipeline, parser_identity
-from pipelines.words import SpacedWords, Words, sentences_of
 
 CONFIG = str(Path(__file__))
 DEPRELS = sorted(declared_deprels(find_parser("default", "en", CONFIG)) | {"root", "dep"})
@@ -305,8 +306,8 @@ def test_roots_are_written_in_lower_case(tmp_path):
 
 def test_finding_a_parser_imports_no_models():
     script = (
-        "import sys; from pipelines.parsers import find_parser; find_parser('default', 'zh', '.');"
-        "from pipelines.parse import Parser; Parser(find_parser('default', 'zh', '.'), ['dep', 'root']);"
+        "import sys; from pipelines.annotate.parsers import find_parser; find_parser('default', 'zh', '.');"
+        "from pipelines.annotate.parse import Parser; Parser(find_parser('default', 'zh', '.'), ['dep', 'root']);"
         "import jieba; print('models' in sys.modules, jieba.dt.initialized)"
     )
     done = subprocess.run(
@@ -328,7 +329,7 @@ def test_c12_memory_stays_flat_over_200_000_documents():
 import os, sys
 sys.path.insert(0, {root!r})
 from tests.pipelines.raw import config, raw
-from pipelines.annotate import Annotate
+from pipelines.annotate.stage import Annotate
 stage = Annotate(config("en"), {root!r} + "/c.yaml")
 stage.setup()
 def rss():

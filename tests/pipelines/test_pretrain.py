@@ -6,10 +6,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from pipelines.assemble import NONE, Cutter, Rows
 from pipelines.config import PretrainConfig
-from pipelines.dice import Dice
-from pipelines.pretrain import pretrain_rows, pretrain_warnings, sentence_bounds
+from pipelines.encode.assemble import NONE, Cutter, Rows
+from pipelines.encode.dice import Dice
+from pipelines.encode.pretrain import pretrain_rows, pretrain_warnings, sentence_bounds
 from pipelines.ragged import bounds
 from tests.pipelines.spans import spans, tokens_of
 

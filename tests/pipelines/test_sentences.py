@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pipelines.sentences import split_sentences
+from pipelines.annotate.sentences import split_sentences
 
 
 def split(text: str, language: str) -> list[str]:

@@ -4,9 +4,9 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
+from pipelines.encode.source import Words, attach, flat_list, read_texts, read_words
+from pipelines.encode.tokenizer import Tokens
 from pipelines.ragged import bounds
-from pipelines.source import Words, attach, flat_list, read_texts, read_words
-from pipelines.tokenizer import Tokens
 from tests.pipelines.annotated import DEPRELS, document, table_of
 
 

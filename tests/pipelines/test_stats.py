@@ -20,11 +20,11 @@ from rich.console import Console
 from corpora.manifest import read_manifest, write_manifest
 from corpora.schema import row_schema
 from corpora.shards import ShardWriter
-from pipelines.folder import FolderError
-from pipelines.histogram import Histogram, TripleCounts
-from pipelines.rowview import NSP
-from pipelines.stats import collect, depths, show
-from pipelines.stats_show import bars, overview, stats_page
+from pipelines.view.folder import FolderError
+from pipelines.view.histogram import Histogram, TripleCounts
+from pipelines.view.rowview import NSP
+from pipelines.view.stats import collect, depths, show
+from pipelines.view.stats_show import bars, overview, stats_page
 from tests import rows
 from tests.pipelines.handmade import Vocabulary, make_row, write_dataset
 from tests.pipelines.test_inspect import EVIL, Page
@@ -211,7 +211,7 @@ def test_triple_counts_equal_a_counter(batches: list[list[int]]) -> None:
 
 
 def test_triple_counts_hold_distinct_ids_only(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("pipelines.histogram._COMPACT", 100)
+    monkeypatch.setattr("pipelines.view.histogram._COMPACT", 100)
     counts = TripleCounts()
     for _ in range(200):
         counts.add(np.arange(50, dtype=np.int64))

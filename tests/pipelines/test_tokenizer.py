@@ -9,9 +9,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from tokenizers import AddedToken, models, normalizers, pre_tokenizers, processors
 
-from pipelines import tokenizer as module
 from pipelines.config import ConfigError
-from pipelines.tokenizer import load_tokenizer
+from pipelines.encode import tokenizer as module
+from pipelines.encode.tokenizer import load_tokenizer
 from tests.pipelines.annotated import SAMPLES
 
 VOCAB = [

@@ -8,8 +8,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from pipelines.config import ConfigError
-from pipelines.words import (
+from pipelines.annotate.words import (
     ChineseWords,
     SpacedWords,
     blank,
@@ -18,6 +17,7 @@ from pipelines.words import (
     segmenter_identity,
     sentences_of,
 )
+from pipelines.config import ConfigError
 from tests.pipelines.raw import check_spans
 
 SEGMENTERS = {"zh": ChineseWords(), "en": SpacedWords(blank("en")), "de": SpacedWords(blank("de"))}

@@ -63,7 +63,13 @@ def blocks_of(source: Path, size: int = 60) -> list[Block]:
     total = source.stat().st_size
     starts = range(0, total, size)
     return [
-        Block("train", i, len(starts), (Part(str(source), source.name, s, min(s + size, total)),), min(size, total - s))
+        Block(
+            "train",
+            i,
+            len(starts),
+            (Part(str(source), source.name, s, min(s + size, total)),),
+            min(size, total - s),
+        )
         for i, s in enumerate(starts)
     ]
 

@@ -21,9 +21,9 @@ from rich.console import Console
 from corpora import files
 from corpora.manifest import MANIFEST, ManifestError, read_manifest
 from corpora.schema import IGNORED_LABEL
-from pipelines.folder import ANNOTATED, Folder, open_folder
-from pipelines.histogram import Histogram, TripleCounts
-from pipelines.rowview import NSP, UNKNOWN, triple_text
+from pipelines.view.folder import ANNOTATED, Folder, open_folder
+from pipelines.view.histogram import Histogram, TripleCounts
+from pipelines.view.rowview import NSP, UNKNOWN, triple_text
 
 TOP = 20
 
@@ -136,8 +136,8 @@ def collect(folder: str | Path, progress: Callable[[int], None] = lambda rows: N
 
 def show(folder: str | Path, console: Console, html: str | Path | None = None) -> None:
     """Print the figures of `folder`; also write them to `html` as a page with charts. Raises FolderError."""
-    from pipelines.page import check_target, write_page
-    from pipelines.stats_show import stats_page, stats_parts
+    from pipelines.view.page import check_target, write_page
+    from pipelines.view.stats_show import stats_page, stats_parts
 
     if html is not None:
         check_target(html)

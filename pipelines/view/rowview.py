@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 
 from corpora.schema import IGNORED_LABEL
-from pipelines.folder import COARSE_TOKENS, TOKENS, Folder, Place
+from pipelines.view.folder import COARSE_TOKENS, TOKENS, Folder, Place
 
 NSP = {0: "B follows A", 1: "B is random", None: "single segment, no next-sentence label"}
 UNKNOWN = "?"

@@ -7,12 +7,12 @@ from collections.abc import Sequence
 import numpy as np
 from rich.cells import cell_len
 
-from pipelines.docview import DocumentView
-from pipelines.legible import clip, legible_token, plural
-from pipelines.maskview import make_grid
-from pipelines.page import esc, facts, page, svg, table
-from pipelines.rowview import RowView, Word
-from pipelines.treeview import Cell, layout_tree, parse_note, sentences, tree_note
+from pipelines.view.docview import DocumentView
+from pipelines.view.legible import clip, legible_token, plural
+from pipelines.view.maskview import make_grid
+from pipelines.view.page import esc, facts, page, svg, table
+from pipelines.view.rowview import RowView, Word
+from pipelines.view.treeview import Cell, layout_tree, parse_note, sentences, tree_note
 
 _CELL, _LINE = 9, 21
 """Pixels a character cell is wide, and a line of the tree is high."""

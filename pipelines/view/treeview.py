@@ -12,8 +12,8 @@ from dataclasses import dataclass, field
 
 from rich.cells import cell_len
 
-from pipelines.legible import clip, legible, legible_token, plural, wrap
-from pipelines.rowview import Branch, RowView, TreeToken, Word
+from pipelines.view.legible import clip, legible, legible_token, plural, wrap
+from pipelines.view.rowview import Branch, RowView, TreeToken, Word
 
 GAP = 1
 INDENT = 3

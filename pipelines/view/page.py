@@ -13,8 +13,8 @@ from pathlib import Path
 from rich.cells import cell_len
 
 from corpora import files
-from pipelines.folder import FolderError
-from pipelines.legible import clip, legible
+from pipelines.view.folder import FolderError
+from pipelines.view.legible import clip, legible
 
 _STYLE = """
 :root { color-scheme: light dark; --bg: #ffffff; --fg: #1b1b1b; --dim: #5c5c5c; --line: #d4d4d4;

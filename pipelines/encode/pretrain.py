@@ -25,11 +25,11 @@ from collections.abc import Mapping, Sequence
 import numpy as np
 from numpy.typing import ArrayLike
 
-from pipelines.assemble import NONE, Cutter, Rows
 from pipelines.config import PretrainConfig
-from pipelines.dice import Dice
+from pipelines.encode.assemble import NONE, Cutter, Rows
+from pipelines.encode.dice import Dice
+from pipelines.encode.tokenizer import Tokens
 from pipelines.ragged import Ints
-from pipelines.tokenizer import Tokens
 
 _FEW_DOCUMENTS = 2
 _MOSTLY = 0.9

@@ -23,9 +23,9 @@ from typing import Any, Protocol
 import numpy as np
 
 from corpora import files
+from pipelines.annotate.sentences import split_sentences
 from pipelines.config import ConfigError
 from pipelines.ragged import Ints, bounds
-from pipelines.sentences import split_sentences
 
 CHINESE = "zh"
 _WARM_WORDS = 50_000
@@ -64,7 +64,7 @@ class Words(Spans):
 
 
 def sentences_of(texts: Sequence[str], language: str) -> Spans:
-    """Sentences of each text by the rules of `pipelines.sentences`."""
+    """Sentences of each text by the rules of `pipelines.annotate.sentences`."""
     split = [split_sentences(text, language) for text in texts]
     starts = np.fromiter(chain.from_iterable(s[0] for s in split), dtype=np.int64)
     stops = np.fromiter(chain.from_iterable(s[1] for s in split), dtype=np.int64)

@@ -1,7 +1,7 @@
 """Stage 2: annotated documents to shard rows, a shard at a time.
 
-The work is columnar: a batch of documents is tokenized into flat arrays, `pipelines.assemble` chooses
-rows as spans of them, `pipelines.columns` lays all columns of up to 4,096 rows out at once. Python
+The work is columnar: a batch of documents is tokenized into flat arrays, `pipelines.encode.assemble` chooses
+rows as spans of them, `pipelines.encode.columns` lays all columns of up to 4,096 rows out at once. Python
 touches each word once (to slice it out for the coarse vocabulary) and each row a few times, never
 each token. From raw Chinese text to rows, words and coarse columns included, that takes 1.2 times the
 CPU time of bare `tokenizers.encode_batch` and `jieba.cut` (`tests/bench/bench_encode.py`). Re-encoding
@@ -30,16 +30,16 @@ from corpora.records import EXCERPT_CHARS, Reject
 from corpora.schema import IGNORED_LABEL, SCHEMA_VERSION, row_schema
 from corpora.shards import open_shard, read_batches
 from kg.tree import build_trees
-from pipelines import columns
-from pipelines.assemble import NONE, Cutter, Rows, classify_rows, tag_rows
 from pipelines.config import Config
+from pipelines.encode import columns
+from pipelines.encode.assemble import NONE, Cutter, Rows, classify_rows, tag_rows
+from pipelines.encode.labels import Labels, first_pieces
+from pipelines.encode.pretrain import pretrain_rows, sentence_bounds
+from pipelines.encode.source import Texts, Words, attach, flat_list, read_texts, read_words
+from pipelines.encode.tokenizer import Tokens
+from pipelines.encode.tools import Tools
 from pipelines.engine import BlockWriter, Stage
-from pipelines.labels import Labels, first_pieces
-from pipelines.pretrain import pretrain_rows, sentence_bounds
 from pipelines.ragged import Ints, bounds
-from pipelines.source import Texts, Words, attach, flat_list, read_texts, read_words
-from pipelines.tokenizer import Tokens
-from pipelines.tools import Tools
 
 CODE_VERSION = 1
 """Raised whenever this stage gives other rows for the same documents and config."""

@@ -1,7 +1,7 @@
 """One row of a dataset, legible in a terminal: `treegraft inspect DIR`.
 
 Shown are the texts, the sentence tree with soft positions, the tokens, the parse, the coarse
-tokens and the mask that follows from them. Everything from data is escaped (`pipelines.legible`).
+tokens and the mask that follows from them. Everything from data is escaped (`pipelines.view.legible`).
 An annotated folder shows the document with its sentences, words and parse.
 """
 
@@ -16,12 +16,12 @@ from rich.console import Console, Group, RenderableType
 from rich.table import Table
 from rich.text import Text
 
-from pipelines.docview import DocumentView, document_view
-from pipelines.folder import FolderError, open_folder
-from pipelines.legible import clip, legible, legible_token
-from pipelines.maskview import grid_text, make_grid
-from pipelines.rowview import RowView, Word, row_view
-from pipelines.treeview import layout_parse, layout_tree, parse_note, sentences, tree_note
+from pipelines.view.docview import DocumentView, document_view
+from pipelines.view.folder import FolderError, open_folder
+from pipelines.view.legible import clip, legible, legible_token
+from pipelines.view.maskview import grid_text, make_grid
+from pipelines.view.rowview import RowView, Word, row_view
+from pipelines.view.treeview import layout_parse, layout_tree, parse_note, sentences, tree_note
 
 GRIDS = ("visible", "syntax", "none")
 MAX_GRID = 64
@@ -51,8 +51,8 @@ def show(
         for part in render_row(folder, which, split, width=console.width, max_grid=max_grid, grid=grid):
             console.print(part)
         return
-    from pipelines.inspect_html import document_page, row_page
-    from pipelines.page import write_page
+    from pipelines.view.inspect_html import document_page, row_page
+    from pipelines.view.page import write_page
 
     view = load(folder, which, split)
     _check_grid(grid, view)

@@ -1,4 +1,4 @@
-"""The figures of `pipelines.stats` as tables and bars in a terminal, and as a page with charts."""
+"""The figures of `pipelines.view.stats` as tables and bars in a terminal, and as a page with charts."""
 
 from __future__ import annotations
 
@@ -10,9 +10,9 @@ from rich.console import RenderableType
 from rich.table import Table
 from rich.text import Text
 
-from pipelines import page
-from pipelines.legible import clip, legible, plural
-from pipelines.stats import TOP, SplitStats, Stats
+from pipelines.view import page
+from pipelines.view.legible import clip, legible, plural
+from pipelines.view.stats import TOP, SplitStats, Stats
 
 _PERCENTILES = (0.05, 0.25, 0.5, 0.75, 0.95, 0.99)
 _EIGHTHS = " ▏▎▍▌▋▊▉█"

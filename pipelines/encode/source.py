@@ -18,8 +18,8 @@ import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from pipelines import forest
+from pipelines.encode.tokenizer import Tokens
 from pipelines.ragged import Ints, bounds
-from pipelines.tokenizer import Tokens
 
 
 @dataclass(frozen=True)

@@ -18,7 +18,7 @@ from corpora import files
 from corpora.manifest import MANIFEST, SHARD_NAME, Manifest, ManifestError, read_manifest
 from corpora.schema import read_metadata
 from corpora.shards import ShardError, open_shard, read_batches
-from pipelines.legible import legible
+from pipelines.view.legible import legible
 
 TOKENS = "tokens.txt"
 COARSE_TOKENS = "coarse_tokens.txt"

@@ -7,8 +7,8 @@ from typing import Any
 
 import numpy as np
 
-from pipelines.folder import Folder, Place
-from pipelines.rowview import Word
+from pipelines.view.folder import Folder, Place
+from pipelines.view.rowview import Word
 
 
 @dataclass(frozen=True)

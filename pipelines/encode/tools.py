@@ -10,10 +10,10 @@ from numpy.typing import NDArray
 
 from kg.graph import KnowledgeGraph
 from kg.tree import GraftPolicy
-from pipelines.coarse import CoarseVocabulary
 from pipelines.config import Config, ConfigError
+from pipelines.encode.coarse import CoarseVocabulary
+from pipelines.encode.tokenizer import Tokenizer, load_tokenizer
 from pipelines.ragged import Ints
-from pipelines.tokenizer import Tokenizer, load_tokenizer
 
 
 class Tools:

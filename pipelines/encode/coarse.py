@@ -15,8 +15,8 @@ from numpy.typing import NDArray
 
 from corpora import files
 from pipelines.config import ConfigError, resolve
-from pipelines.source import Texts, Words
-from pipelines.tokenizer import SPECIAL_TOKENS, Tokenizer, parse_vocab, vocabulary_lines
+from pipelines.encode.source import Texts, Words
+from pipelines.encode.tokenizer import SPECIAL_TOKENS, Tokenizer, parse_vocab, vocabulary_lines
 
 _CACHE_WORDS = 1_000_000
 

@@ -1,11 +1,11 @@
 """Which tokens make up a row: segments as spans of a block's flat tokens, chosen by task.
 
-Nothing is copied here. A row is at most two spans; `pipelines.columns` turns the spans of a whole
+Nothing is copied here. A row is at most two spans; `pipelines.encode.columns` turns the spans of a whole
 block into columns. Spans never break the budget ([CLS] A [SEP] or [CLS] A [SEP] B [SEP] within
 `max_length`), are never empty, and are never cut inside a grapheme cluster unless the row would
 be empty otherwise.
 
-`pipelines.pretrain` has the rows of pretraining.
+`pipelines.encode.pretrain` has the rows of pretraining.
 
 Shapes: R rows, N flat tokens, U source tokens.
 """
@@ -19,9 +19,9 @@ from dataclasses import dataclass, field
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from pipelines.graphemes import inside_cluster
+from pipelines.encode.graphemes import inside_cluster
+from pipelines.encode.tokenizer import Tokens
 from pipelines.ragged import Ints
-from pipelines.tokenizer import Tokens
 
 NONE = -1
 """Text of a segment that a row does not have."""

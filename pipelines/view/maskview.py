@@ -8,9 +8,9 @@ import numpy as np
 from rich.cells import cell_len
 from rich.text import Text
 
-from pipelines.legible import clip, legible_token, pad
-from pipelines.rowview import RowView
-from pipelines.treeview import upright, window
+from pipelines.view.legible import clip, legible_token, pad
+from pipelines.view.rowview import RowView
+from pipelines.view.treeview import upright, window
 
 _LABEL_CELLS = 12
 _HEADER_LINES = 6

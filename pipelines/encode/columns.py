@@ -18,11 +18,11 @@ from numpy.typing import NDArray
 
 import kg.rows
 from pipelines import forest
-from pipelines.assemble import Rows
-from pipelines.graphemes import cluster_stop
+from pipelines.encode.assemble import Rows
+from pipelines.encode.graphemes import cluster_stop
+from pipelines.encode.source import Texts, Words
+from pipelines.encode.tokenizer import Tokens
 from pipelines.ragged import Ints, bounds, ranges
-from pipelines.source import Texts, Words
-from pipelines.tokenizer import Tokens
 
 List = tuple[NDArray[Any], Ints]
 """Values and offsets [R+1] of a list column."""

@@ -22,9 +22,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from pipelines import forest
+from pipelines.annotate.parsers import EXTRA, ROOT, load_pipeline, relation
+from pipelines.annotate.words import Ints, Words, zone
 from pipelines.config import ConfigError
-from pipelines.parsers import EXTRA, ROOT, load_pipeline, relation
-from pipelines.words import Ints, Words, zone
 
 UPOS = (
     *("ADJ", "ADP", "ADV", "AUX", "CCONJ", "DET", "INTJ", "NOUN", "NUM"),

@@ -1,7 +1,7 @@
 """Stage 1: raw records to annotated documents: sentences, words and parses as offsets into the text.
 
 A block's records arrive as Arrow tables and leave as Arrow tables with `annotated_schema`, in the
-same order; in between they are grouped by language (`pipelines.annotator`). Nothing but these
+same order; in between they are grouped by language (`pipelines.annotate.annotator`). Nothing but these
 tables and the block's descriptor crosses a step: models live in the process that uses them.
 """
 
@@ -24,10 +24,8 @@ from corpora.plan import Block
 from corpora.readers import read_block
 from corpora.records import EXCERPT_CHARS, Reject
 from corpora.schema import Column, annotated_columns, annotated_schema
-from pipelines.annotator import Annotator, load_models
-from pipelines.config import Config, ConfigError, resolve
-from pipelines.engine import BlockWriter, Stage
-from pipelines.parsers import (
+from pipelines.annotate.annotator import Annotator, load_models
+from pipelines.annotate.parsers import (
     EMBEDDED,
     EXTRA,
     ROOT,
@@ -36,8 +34,10 @@ from pipelines.parsers import (
     parser_identity,
     parser_language,
 )
-from pipelines.sentences import CHINESE_RULES
-from pipelines.words import CHINESE, blank, read_user_dict, segmenter_identity
+from pipelines.annotate.sentences import CHINESE_RULES
+from pipelines.annotate.words import CHINESE, blank, read_user_dict, segmenter_identity
+from pipelines.config import Config, ConfigError, resolve
+from pipelines.engine import BlockWriter, Stage
 
 CODE_VERSION = 1
 """Raised whenever this stage gives another output for the same input and config."""

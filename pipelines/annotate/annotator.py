@@ -16,8 +16,8 @@ import numpy as np
 import pyarrow as pa
 
 from pipelines import forest
-from pipelines.parse import UPOS, Parser
-from pipelines.words import (
+from pipelines.annotate.parse import UPOS, Parser
+from pipelines.annotate.words import (
     CHINESE,
     ChineseWords,
     Ints,
