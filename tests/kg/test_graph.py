@@ -306,12 +306,14 @@ def write_large(path: Path, triples: int) -> None:
 
 
 MEASURE = """
-import resource, sys, time
+import re, sys, time
 from pathlib import Path
 from kg import KnowledgeGraph, compile_graph
+def peak():  # MiB; ru_maxrss would be the parent's where the child was forked from a larger process
+    return int(re.search(r"VmHWM:\\s+(\\d+)", Path("/proc/self/status").read_text())[1]) / 1024
 start = time.process_time()
 info = compile_graph([sys.argv[1]], Path(sys.argv[2]))
-print(info.triples, time.process_time() - start, resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024)
+print(info.triples, time.process_time() - start, peak())
 """
 
 USE = """
