@@ -74,7 +74,7 @@ def test_chinese_words_come_from_jieba() -> None:
 
 
 @needs_treebanks
-@pytest.mark.parametrize(("lang", "upos", "uas", "las"), [("en", 93, 84, 80), ("zh", 82, 67, 50)])
+@pytest.mark.parametrize(("lang", "upos", "uas", "las"), [("en", 93, 84, 80), ("zh", 83, 65, 56)])
 def test_scores_on_sentences_not_trained_on(lang: str, upos: float, uas: float, las: float) -> None:
     held_out = {"en": "en_ewt/dev.conllu", "zh": "zh/gsdsimp-dev.conllu"}[lang]
     gold = list(read_conllu(UD / held_out))[:: HELD_OUT if lang == "zh" else 1]
