@@ -12,43 +12,15 @@ from __future__ import annotations
 import itertools
 import os
 from collections.abc import Iterator
-from dataclasses import dataclass
 
 from corpora import files
+from corpora.blocks import Block, Part
 from corpora.layout import InputConfig
 from corpora.readers.columns import find_columns
 
 MIN_BLOCK_BYTES, MAX_BLOCK_BYTES = 2**20, 8 * 2**20
 COMPRESSED_WEIGHT = 4
 """Text compresses about four times: a packed compressed file counts for that much of a block."""
-
-
-@dataclass(frozen=True)
-class Part:
-    """A byte range of a file: the records whose first byte is in [start, stop); None = to its end.
-
-    `path` opens the file; `name` is what the config calls it and what ids and rejects say.
-    """
-
-    path: str
-    name: str
-    start: int
-    stop: int | None
-
-
-@dataclass(frozen=True)
-class Block:
-    """The `index`-th of `count` units of work of a split; `bytes` as stored."""
-
-    split: str
-    index: int
-    count: int
-    parts: tuple[Part, ...]
-    bytes: int
-
-    @property
-    def shard_name(self) -> str:
-        return f"{self.split}-{self.index:05d}-of-{self.count:05d}.arrow"
 
 
 def plan_blocks(layout: InputConfig, config_dir: str, block_bytes: int | None = None) -> list[Block]:

@@ -210,7 +210,7 @@ def stats(
     html: Annotated[Path | None, typer.Option(help="Also write a page with charts.")] = None,
 ) -> None:
     """Lengths, coverage, labels, trees and rejects of a dataset."""
-    from pipelines.view import stats as module
+    from pipelines.view import stats_show as module
 
     module.show(folder, _out, html)
 

@@ -20,8 +20,8 @@ from typing import Any, BinaryIO
 import pyarrow as pa
 
 from corpora import files
+from corpora.blocks import Block
 from corpora.manifest import MANIFEST, Manifest, ShardRecord, SplitRecord, read_manifest
-from corpora.plan import Block
 from corpora.records import Reject
 from corpora.shards import ShardInfo, ShardWriter
 

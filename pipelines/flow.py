@@ -19,8 +19,9 @@ import pyarrow.compute as pc
 from rich.console import Console
 
 from corpora import files
+from corpora.blocks import Block, Part
 from corpora.manifest import MANIFEST, Manifest, read_manifest, write_manifest
-from corpora.plan import Block, Part, plan_blocks
+from corpora.plan import plan_blocks
 from corpora.shards import open_shard, read_batches
 from corpora.verify.ids import Batches, find_duplicates
 from corpora.verify.report import Findings

@@ -12,8 +12,8 @@ instead of once per pipeline, and progress shows, which a blocking `FnApiRunner.
 
 from __future__ import annotations
 
+import atexit
 import contextlib
-import json
 import logging
 import os
 import threading
@@ -21,17 +21,14 @@ import time
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import Executor
-from dataclasses import asdict
-from pathlib import Path
-from typing import Any, ClassVar
+from typing import Any
 
-from corpora import files
-from corpora.plan import Block, Part
-from pipelines.engine import BlockRecord, Run, RunError, Stage
+from corpora.blocks import Block
+from pipelines.engine import BlockRecord, Run, RunError
+from pipelines.progress import TICK_SECONDS, read_progress
 
 LOCAL = "local"
 _MAX_GROUP = 32
-_TICK_SECONDS = 0.5
 _SMALL_BYTES = int(os.environ.get("TREEGRAFT_SMALL_BYTES", 256 * 2**10))
 """Work of no more raw bytes is done in the driver."""
 
@@ -57,27 +54,6 @@ def execute(
     return run.collect()
 
 
-def build_pipeline(
-    pipeline: Any, blocks: Sequence[Block], stage: Stage, out: str, progress: str | None
-) -> None:
-    """The pipeline itself, the same on every runner: descriptors in, recorded blocks out."""
-    import apache_beam as beam
-
-    from pipelines.worker import ProcessBlock
-
-    (
-        pipeline
-        | "Blocks" >> beam.Create([json.dumps(asdict(b)) for b in blocks])
-        | "Spread" >> beam.Reshuffle()
-        | stage.name.capitalize() >> beam.ParDo(ProcessBlock(stage, out, progress))
-    )
-
-
-def block_from_json(raw: str) -> Block:
-    body = json.loads(raw)
-    return Block(**{**body, "parts": tuple(Part(**p) for p in body["parts"])})
-
-
 def _run_local(run: Run, pending: list[Block], workers: int, watch: Callable[[Counter[str]], None]) -> None:
     import tempfile
     from concurrent.futures import FIRST_COMPLETED, wait
@@ -95,7 +71,7 @@ def _run_local(run: Run, pending: list[Block], workers: int, watch: Callable[[Co
         waiting = {pool.submit(run_group, run.stage, group, run.out, progress) for group in groups}
         try:
             while waiting:
-                finished, waiting = wait(waiting, timeout=_TICK_SECONDS, return_when=FIRST_COMPLETED)
+                finished, waiting = wait(waiting, timeout=TICK_SECONDS, return_when=FIRST_COMPLETED)
                 for future in finished:
                     future.result()
                 watch(read_progress(progress))
@@ -111,6 +87,7 @@ def _run_local(run: Run, pending: list[Block], workers: int, watch: Callable[[Co
             raise
 
 
+atexit.register(lambda: stop_workers())
 _pools: dict[int, Executor] = {}
 """Worker processes by their number, 0 for the thread: the next stage, or config, uses them again."""
 
@@ -162,6 +139,8 @@ def _run_remote(
     import apache_beam as beam
     from apache_beam.options.pipeline_options import PipelineOptions
 
+    from pipelines.worker import build_pipeline
+
     if "dask" in runner.lower():
         raise RunError(
             "Beam's Dask runner drops outputs silently and is not supported; use Flink, Spark or Dataflow"
@@ -185,7 +164,7 @@ def _run_remote(
         result = pipeline.run()
         while not result.is_in_state_terminal() if hasattr(result, "is_in_state_terminal") else False:
             watch(read_metrics(result))
-            time.sleep(_TICK_SECONDS * 4)
+            time.sleep(TICK_SECONDS * 4)
         result.wait_until_finish()
     watch(read_metrics(result))
 
@@ -199,16 +178,6 @@ def read_metrics(result: Any) -> Counter[str]:
         for counter in result.metrics().query(MetricsFilter().with_namespace("treegraft"))["counters"]:
             value = counter.committed if counter.committed is not None else counter.attempted
             totals[counter.key.metric.name] += value or 0
-    return totals
-
-
-def read_progress(folder: str) -> Counter[str]:
-    """Sum of the small counter files that local workers keep."""
-    totals: Counter[str] = Counter()
-    for name in files.list_names(folder):
-        if name.endswith(".json"):
-            with contextlib.suppress(FileNotFoundError, json.JSONDecodeError):
-                totals.update(json.loads(files.read_bytes(files.join(folder, name))))
     return totals
 
 
@@ -232,38 +201,3 @@ def _single_threaded_libraries() -> Iterator[None]:
                 os.environ.pop(name, None)
             else:
                 os.environ[name] = value
-
-
-class ProgressFile:
-    """A worker's counters, rewritten at most twice a second; the driver sums these files."""
-
-    _of_process: ClassVar[dict[str | None, ProgressFile]] = {}
-
-    @classmethod
-    def of_process(cls, folder: str | None) -> ProgressFile:
-        """This process's one file in `folder`: its totals span all pipelines that the process runs."""
-        return cls._of_process.setdefault(folder, cls(folder))
-
-    def __init__(self, folder: str | None) -> None:
-        self._path = None if folder is None else Path(folder) / f"{os.getpid()}.json"
-        self._totals: Counter[str] = Counter()
-        self._last = 0.0
-        self._lock = threading.Lock()
-
-    def tick(self, current: Counter[str]) -> None:
-        if time.monotonic() - self._last >= _TICK_SECONDS:
-            self._write(current)
-
-    def finish(self, block: Block, current: Counter[str]) -> None:
-        self._totals.update(current)
-        self._totals.update(blocks=1, bytes=block.bytes)
-        self._write(Counter())
-
-    def _write(self, current: Counter[str]) -> None:
-        if self._path is None:
-            return
-        with self._lock:
-            self._last = time.monotonic()
-            temporary = self._path.with_suffix(".new")
-            temporary.write_text(json.dumps(self._totals + current), encoding="utf-8")
-            temporary.replace(self._path)

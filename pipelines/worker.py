@@ -4,15 +4,15 @@ from __future__ import annotations
 
 import threading
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 import apache_beam as beam
 from apache_beam.metrics import Metrics
 
-from corpora.plan import Block
+from corpora.blocks import Block
 from pipelines.engine import Stage, run_block
-from pipelines.runners import ProgressFile, block_from_json, build_pipeline
+from pipelines.progress import ProgressFile
 
 # Models are loaded once per process, also when a process runs many small pipelines one after
 # another, or a runner makes several copies of the DoFn on several threads. Blocks of a process
@@ -39,7 +39,7 @@ class ProcessBlock(beam.DoFn):
         self._stage, self._out, self._progress = stage, out, progress
 
     def process(self, element: str) -> Iterator[Any]:
-        block = block_from_json(element)
+        block = Block.from_json(element)
         with _LOCK:
             stage = _ready(self._stage)
             progress = ProgressFile.of_process(self._progress)
@@ -53,6 +53,18 @@ class ProcessBlock(beam.DoFn):
         for name, value in (done + Counter(blocks=1, bytes=block.bytes)).items():
             Metrics.counter("treegraft", name).inc(value)
         yield from ()
+
+
+def build_pipeline(
+    pipeline: Any, blocks: Sequence[Block], stage: Stage, out: str, progress: str | None
+) -> None:
+    """The pipeline itself, the same on every runner: descriptors in, recorded blocks out."""
+    (
+        pipeline
+        | "Blocks" >> beam.Create([b.to_json() for b in blocks])
+        | "Spread" >> beam.Reshuffle()
+        | stage.name.capitalize() >> beam.ParDo(ProcessBlock(stage, out, progress))
+    )
 
 
 def run_group(stage: Stage, blocks: list[Block], out: str, progress: str) -> None:

@@ -40,7 +40,7 @@ from corpora.readers.tsv import read_tsv
 from corpora.records import Reject
 
 if TYPE_CHECKING:
-    from corpora.plan import Block
+    from corpora.blocks import Block
 
 __all__ = ["BATCH_BYTES", "ColumnError", "find_columns", "read_block"]
 

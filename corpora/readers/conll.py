@@ -17,8 +17,8 @@ from corpora.readers.lines import LineNumbers, TooLong, read_paragraphs
 from corpora.readers.sink import FieldError, Sink
 
 if TYPE_CHECKING:
+    from corpora.blocks import Part
     from corpora.layout import InputConfig
-    from corpora.plan import Part
 
 MAX_SENTENCE_BYTES = 1 << 20
 """A longer sentence is rejected: a file that lacks its blank lines, not a sentence."""

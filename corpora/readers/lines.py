@@ -22,7 +22,7 @@ from typing import TYPE_CHECKING, BinaryIO, NamedTuple
 from corpora import files
 
 if TYPE_CHECKING:
-    from corpora.plan import Part
+    from corpora.blocks import Part
 
 MAX_RECORD_BYTES = 64 * 2**20
 """A longer record is rejected, and never held in memory."""

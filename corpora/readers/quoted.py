@@ -22,8 +22,8 @@ from corpora.readers.sink import FieldError, Sink, bad_encoding
 from corpora.readers.tsv import Picker
 
 if TYPE_CHECKING:
+    from corpora.blocks import Part
     from corpora.layout import InputConfig
-    from corpora.plan import Part
 
 MAX_RECORD_LINES = 1 << 20
 """Physical lines that one record may run over, so that an open quote is given up within bounds."""

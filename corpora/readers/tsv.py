@@ -18,8 +18,8 @@ from corpora.readers.lines import LineNumbers, TooLong, part_lines
 from corpora.readers.sink import FieldError, Sink
 
 if TYPE_CHECKING:
+    from corpora.blocks import Part
     from corpora.layout import InputConfig
-    from corpora.plan import Part
 
 
 def read_tsv(

@@ -20,7 +20,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from corpora.plan import Block
+from corpora.blocks import Block
 from corpora.readers import read_block
 from corpora.records import EXCERPT_CHARS, Reject
 from corpora.schema import Column, annotated_columns, annotated_schema

@@ -24,8 +24,9 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
+from corpora.blocks import Block
 from corpora.manifest import Manifest
-from corpora.plan import MAX_BLOCK_BYTES, Block
+from corpora.plan import MAX_BLOCK_BYTES
 from corpora.records import EXCERPT_CHARS, Reject
 from corpora.schema import IGNORED_LABEL, SCHEMA_VERSION, row_schema
 from corpora.shards import open_shard, read_batches

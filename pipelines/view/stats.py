@@ -16,7 +16,6 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
-from rich.console import Console
 
 from corpora import files
 from corpora.manifest import MANIFEST, ManifestError, read_manifest
@@ -132,22 +131,6 @@ def collect(folder: str | Path, progress: Callable[[int], None] = lambda rows: N
         top_triples=_top_triples(opened, total),
         notes=opened.notes,
     )
-
-
-def show(folder: str | Path, console: Console, html: str | Path | None = None) -> None:
-    """Print the figures of `folder`; also write them to `html` as a page with charts. Raises FolderError."""
-    from pipelines.view.page import check_target, write_page
-    from pipelines.view.stats_show import stats_page, stats_parts
-
-    if html is not None:
-        check_target(html)
-    with console.status("reading") as status:
-        stats = collect(folder, lambda rows: status.update(f"read {rows:,} rows"))
-    for part in stats_parts(stats, console.width):
-        console.print(part)
-    if html is not None:
-        write_page(html, stats_page(stats))
-        console.print(f"wrote {html}", highlight=False, markup=False)
 
 
 # --- one record batch -------------------------------------------------------------------------

@@ -3,16 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from pathlib import Path
 
 from rich import box
 from rich.cells import cell_len
-from rich.console import RenderableType
+from rich.console import Console, RenderableType
 from rich.table import Table
 from rich.text import Text
 
 from pipelines.view import page
 from pipelines.view.legible import clip, legible, plural
-from pipelines.view.stats import TOP, SplitStats, Stats
+from pipelines.view.stats import TOP, SplitStats, Stats, collect
 
 _PERCENTILES = (0.05, 0.25, 0.5, 0.75, 0.95, 0.99)
 _EIGHTHS = " ▏▎▍▌▋▊▉█"
@@ -32,6 +33,19 @@ _UNITS = {
 }
 _DRAWN = ("tokens", "characters", "words", "parse depth", "head distance", "branches", "branch tokens")
 """Histograms with bars; the others stand in the table of distributions."""
+
+
+def show(folder: str | Path, console: Console, html: str | Path | None = None) -> None:
+    """Print the figures of `folder`; also write them to `html` as a page with charts. Raises FolderError."""
+    if html is not None:
+        page.check_target(html)
+    with console.status("reading") as status:
+        stats = collect(folder, lambda rows: status.update(f"read {rows:,} rows"))
+    for part in stats_parts(stats, console.width):
+        console.print(part)
+    if html is not None:
+        page.write_page(html, stats_page(stats))
+        console.print(f"wrote {html}", highlight=False, markup=False)
 
 
 def overview(stats: Stats) -> list[tuple[str, list[str]]]:

@@ -7,8 +7,9 @@ from pathlib import Path
 
 import pytest
 
+from corpora.blocks import Block, Part
 from corpora.layout import InputConfig
-from corpora.plan import Block, Part, plan_blocks
+from corpora.plan import plan_blocks
 from corpora.readers.columns import ColumnError
 
 

@@ -11,8 +11,8 @@ from typing import Any
 
 import pyarrow as pa
 
+from corpora.blocks import Block, Part
 from corpora.manifest import Manifest, ShardRecord, SplitRecord, read_manifest, write_manifest
-from corpora.plan import Block, Part
 from corpora.schema import annotated_schema
 from corpora.shards import ShardWriter, open_shard
 from corpora.verify import Report, verify

@@ -23,8 +23,8 @@ from corpora.shards import ShardWriter
 from pipelines.view.folder import FolderError
 from pipelines.view.histogram import Histogram, TripleCounts
 from pipelines.view.rowview import NSP
-from pipelines.view.stats import collect, depths, show
-from pipelines.view.stats_show import bars, overview, stats_page
+from pipelines.view.stats import collect, depths
+from pipelines.view.stats_show import bars, overview, show, stats_page
 from tests import rows
 from tests.pipelines.handmade import Vocabulary, make_row, write_dataset
 from tests.pipelines.test_inspect import EVIL, Page

@@ -13,8 +13,8 @@ from typing import Any
 
 import pyarrow as pa
 
+from corpora.blocks import Block, Part
 from corpora.manifest import write_manifest
-from corpora.plan import Block, Part
 from corpora.records import Reject
 from pipelines.engine import BlockWriter, Run, Stage, manifest_of
 from pipelines.runners import execute
