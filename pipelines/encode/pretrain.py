@@ -5,8 +5,10 @@ and the authors' code) with these differences, all of them deliberate:
 - A random B comes from *another* document of the block, always. Where the block has no other
   document with tokens, pairs are real next pairs only (`pairs_without_other_document`); BERT's code would
   label text of the same document as random.
-- A chunk of one sentence with no random partner to be had takes in the sentence that follows; the last
-  sentence of a document then has no partner and is left out (`sentences_without_partner`).
+- The coin comes first. A chunk of one sentence that is to have its real next takes in the sentence
+  that follows; BERT's code makes each such pair random, which are most pairs where sentences are long
+  or rows short. Only the last sentence of a document still gets a random B whatever the coin says;
+  with no random partner to be had it is left out (`sentences_without_partner`).
 - The shorter target length is drawn for every row, not once for a document.
 - Draws depend on (seed, duplicate, document id) only.
 As in BERT's code a pair over the budget loses tokens one by one from its longer side, at its front
@@ -144,18 +146,23 @@ class _Pairs(_Maker):
         last = len(bounds) - 1
         share = self.config.random_next
         others = len(self.full) > 1
+        partners = others and share > 0
         i = 0
         while i < last:
             target = self.target(dice)
             j = min(bisect_left(bounds, bounds[i] + target, i + 1), last)  # the chunk: sentences [i, j)
-            if j == i + 1 and not (others and share > 0):
-                if j == last:
+            random = partners and dice.chance(share)
+            if j == i + 1 and not random:
+                if j < last:
+                    j += 1
+                elif partners:
+                    random = True
+                else:
                     self.counters["sentences_without_partner"] += 1
                     return
-                j += 1
             a_stop = i + 1 + (dice.below(j - i - 1) if j - i > 1 else 0)
             a = (bounds[i], bounds[a_stop])
-            if others and share > 0 and (j == i + 1 or dice.chance(share)):
+            if random:
                 other, b = self._random_segment(document, target - (a[1] - a[0]), dice)
                 self.counters["random_pairs"] += 1
                 self._add(document, a, other, b, 1, dice)

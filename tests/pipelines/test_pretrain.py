@@ -72,16 +72,21 @@ def bert_instances(
         i = 0
         while i < len(document):
             current.append(document[i])
-            enough = sum(map(len, current)) >= target and (len(current) > 1 or others)
-            if i == len(document) - 1 or enough:
-                if len(current) == 1 and not others:
-                    break
+            if i == len(document) - 1 or sum(map(len, current)) >= target:
+                random_next = bool(others) and rng.chance(share)
+                if len(current) == 1 and not random_next:
+                    if i < len(document) - 1:
+                        i += 1
+                        current.append(document[i])
+                    elif others:
+                        random_next = True
+                    else:
+                        break
                 a_end = 1
                 if len(current) >= 2:
                     a_end = 1 + rng.below(len(current) - 1)
                 a = [t for s in current[:a_end] for t in s]
                 b: list[int] = []
-                random_next = bool(others) and (len(current) == 1 or rng.chance(share))
                 if random_next:
                     other = others[rng.below(len(others))]
                     for j in range(rng.below(len(sentences[other])), len(sentences[other])):
@@ -156,6 +161,13 @@ def test_shares_of_random_and_short_rows() -> None:
     assert rows.lengths().mean() < 50
     assert rows.labels is not None
     assert not rows.labels.any()
+
+
+@pytest.mark.parametrize("share", [0.1, 0.5])
+def test_sentences_longer_than_rows_keep_the_share_of_random_rows(share: float) -> None:
+    rows = assemble([[20] * 400] * 4, 16, random_next=share)
+    labels = [row[-1] for row in spans(rows)]
+    assert abs(sum(labels) / len(labels) - share) < 0.05
 
 
 def test_random_segments_come_from_every_other_document() -> None:
