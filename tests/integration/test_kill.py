@@ -57,7 +57,7 @@ def state(out: Path) -> dict[Path, int]:
     """When each recorded block's shard was written."""
     found = {}
     for folder in (out, out / "annotated"):
-        for record in (folder / "_work").glob("*-of-*.json"):
+        for record in (folder / "_work").glob("[!.]*-of-*.json"):  # not one that was being written
             shard = folder / f"{record.stem}.arrow"
             found[shard] = shard.stat().st_mtime_ns
     return found
