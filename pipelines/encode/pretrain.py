@@ -6,9 +6,9 @@ and the authors' code) with these differences, all of them deliberate:
   document with tokens, pairs are real next pairs only (`pairs_without_other_document`); BERT's code would
   label text of the same document as random.
 - The coin comes first. A chunk of one sentence that is to have its real next takes in the sentence
-  that follows; BERT's code makes each such pair random, which are most pairs where sentences are long
-  or rows short. Only the last sentence of a document still gets a random B whatever the coin says;
-  with no random partner to be had it is left out (`sentences_without_partner`).
+  that follows, or, at the document's end, the one before; BERT's code makes each such pair random,
+  which are most pairs where sentences are long or rows short. Only a document of one sentence gets
+  a random B whatever the coin says; with none to be had it is left out (`sentences_without_partner`).
 - The shorter target length is drawn for every row, not once for a document.
 - Draws depend on (seed, duplicate, document id) only.
 As in BERT's code a pair over the budget loses tokens one by one from its longer side, at its front
@@ -155,6 +155,8 @@ class _Pairs(_Maker):
             if j == i + 1 and not random:
                 if j < last:
                     j += 1
+                elif i > 0:
+                    i -= 1
                 elif partners:
                     random = True
                 else:

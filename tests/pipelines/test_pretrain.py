@@ -78,6 +78,8 @@ def bert_instances(
                     if i < len(document) - 1:
                         i += 1
                         current.append(document[i])
+                    elif i > 0:
+                        current.insert(0, document[i - 1])
                     elif others:
                         random_next = True
                     else:
@@ -164,10 +166,17 @@ def test_shares_of_random_and_short_rows() -> None:
 
 
 @pytest.mark.parametrize("share", [0.1, 0.5])
-def test_sentences_longer_than_rows_keep_the_share_of_random_rows(share: float) -> None:
-    rows = assemble([[20] * 400] * 4, 16, random_next=share)
+@pytest.mark.parametrize("length", [4, 20])
+def test_share_of_random_rows_in_short_documents(share: float, length: int) -> None:
+    rows = assemble([[length] * 3] * 500, 16, random_next=share)
     labels = [row[-1] for row in spans(rows)]
     assert abs(sum(labels) / len(labels) - share) < 0.05
+
+
+def test_a_last_sentence_without_a_next_follows_the_one_before() -> None:
+    rows = assemble([[20, 20, 20]], 43, random_next=0.0, short_sequences=0.0)
+    assert [row[2:] for row in spans(rows)] == [(0, 20, 20, 40, 0), (20, 40, 40, 60, 0)]
+    assert not rows.counters["sentences_without_partner"]
 
 
 def test_random_segments_come_from_every_other_document() -> None:
