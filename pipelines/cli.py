@@ -11,9 +11,11 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
-from rich.console import Console
+from rich.text import Text
 
 from pipelines.config import URI, Config, ConfigError, load_config
+from pipelines.display import make_console
+from pipelines.view.legible import legible
 
 # Numeric libraries read these when they are first loaded: one thread each, so that sums keep their
 # order and worker processes do not fight over cores.
@@ -39,7 +41,7 @@ def _print_version(wanted: bool) -> None:
     if wanted:
         from importlib.metadata import version
 
-        _out.print(f"treegraft {version('treegraft')}", highlight=False)
+        _out.print(f"treegraft {version('treegraft')}")
         raise typer.Exit
 
 
@@ -53,8 +55,8 @@ def _root(
     pass
 
 
-_out = Console()
-_err = Console(stderr=True)
+_out = make_console()
+_err = make_console(stderr=True)
 
 ConfigPath = Annotated[
     Path, typer.Argument(help="YAML config; relative paths in it count from its own folder.")
@@ -115,7 +117,9 @@ def preprocess(
     if samples:
         folder = resources.files("corpora") / "samples"
         chosen = sorted(Path(str(entry)) for entry in folder.iterdir() if entry.name.endswith(".yaml"))
-        _err.print(f"No config given: preparing the {len(chosen)} embedded samples in {out or 'out'}/")
+        _err.print(
+            f"No config given: preparing the {len(chosen)} embedded samples in {legible(out or 'out')}/"
+        )
     if len(chosen) > 1 and out is not None and not samples:
         raise ConfigError(
             "--out names one folder, but several configs were given: set `output` in each config"
@@ -126,14 +130,14 @@ def preprocess(
         target = str(Path(out or "out") / path.stem) if samples else out
         options = _options(config, path, target, annotated, runner, workers, beam, overwrite or samples)
         if len(loaded) > 1:
-            _err.rule(path.stem)
+            _err.rule(Text(legible(path.stem)))
         if dry_run:
             _print_plan(config, path, options)
             continue
         flow.preprocess(config, str(path), options)
         report = verify_folder(options.out)
         if not report.ok:
-            _err.print("\n".join(report.render()), highlight=False, markup=False)
+            _err.print(_safe("\n".join(report.render())))
             raise typer.Exit(1)
         _err.print(
             f"verified: {report.counts['rows']:,} rows in {report.counts['shards']:,} shards, no problems"
@@ -167,7 +171,7 @@ def annotate(
         _print_plan(loaded, config, options)
         return
     flow.annotate(loaded, str(config), options)
-    _err.print(f"next: treegraft encode {config}", highlight=False)
+    _err.print(f"next: treegraft encode {legible(str(config))}")
 
 
 @app.command(context_settings=_PASS_ON)
@@ -199,7 +203,7 @@ def verify(folder: Folder) -> None:
         report = verify_folder(
             folder, progress=lambda done, of: status.update(f"verifying shard {done} of {of}")
         )
-    _out.print("\n".join(report.render()), highlight=False, markup=False)
+    _out.print(_safe("\n".join(report.render())))
     if not report.ok:
         raise typer.Exit(1)
 
@@ -247,7 +251,7 @@ def config_reference(
         return
     table = Table("key", "default", "meaning", show_lines=False)
     for key, default, meaning in reference():
-        table.add_row(f"[bold]{key}[/bold]", default, meaning.replace("[", "\\["))
+        table.add_row(Text(key, "bold"), Text(default), Text(meaning))
     _out.print(table)
 
 
@@ -311,19 +315,24 @@ def _print_plan(config: Config, path: Path, options: flow.Options) -> None:
 
     flow.Encode.check(config, str(path))
     _out.print(summary(f"plan of {path.name}", flow.describe_plan(config, str(path), options)))
-    _out.print(f"annotated documents: {options.annotated}", highlight=False)
-    _out.print(f"shards:              {options.out}", highlight=False)
-    _out.print(f"columns:             base, {', '.join(config.encode.columns)}", highlight=False)
-    _out.print(f"runner:              {options.runner}, {options.workers} workers", highlight=False)
+    _out.print(f"annotated documents: {legible(options.annotated)}")
+    _out.print(f"shards:              {legible(options.out)}")
+    _out.print(f"columns:             base, {', '.join(config.encode.columns)}")
+    _out.print(f"runner:              {options.runner}, {options.workers} workers")
 
 
 def _next_steps(folder: str) -> None:
+    folder = legible(folder)
     _err.print(
         f"wrote {folder}. Next: treegraft inspect {folder} · treegraft stats {folder} · "
         f'datasets.load_dataset("arrow", data_files="{folder}/train-*.arrow")',
-        highlight=False,
         soft_wrap=True,
     )
+
+
+def _safe(message: str) -> str:
+    """Lines of a message with what would steer the terminal escaped: paths, ids and labels may hold anything."""
+    return "\n".join(map(legible, message.split("\n")))
 
 
 def main() -> None:
@@ -339,6 +348,5 @@ def main() -> None:
     except (ConfigError, RunError, OSError, ValueError) as error:
         if os.environ.get("TREEGRAFT_TRACEBACK"):
             raise
-        _err.print("[bold red]error:[/bold red] ", end="")
-        _err.print(str(error), highlight=False, markup=False, soft_wrap=True)
+        _err.print(Text.assemble(("error: ", "bold red"), _safe(str(error))), soft_wrap=True)
         sys.exit(2 if isinstance(error, ConfigError) else 1)

@@ -10,9 +10,17 @@ from types import TracebackType
 from rich.console import Console
 from rich.progress import BarColumn, Progress, TaskID, TextColumn, TimeElapsedColumn
 from rich.table import Table
+from rich.text import Text
+
+from pipelines.view.legible import legible
 
 PLAIN_SECONDS = 10.0
 """Where output is no terminal, a progress line this often."""
+
+
+def make_console(*, stderr: bool = False) -> Console:
+    """A console that prints strings as they are: paths and labels may hold what would be markup or an emoji code."""
+    return Console(stderr=stderr, markup=False, emoji=False, highlight=False)
 
 
 class StageProgress:
@@ -88,10 +96,12 @@ def summary(title: str, rows: Mapping[str, Mapping[str, int]]) -> Table:
     names: list[str] = []
     for counters in rows.values():
         names += [n for n, value in counters.items() if value and n not in names]
-    table = Table(title=title, title_justify="left", title_style="bold")
+    table = Table(title=Text(legible(title)), title_justify="left", title_style="bold")
     table.add_column("")
     for split in rows:
         table.add_column(split, justify="right")
     for name in names:
-        table.add_row(name.replace("_", " "), *[f"{counters.get(name, 0):,}" for counters in rows.values()])
+        table.add_row(
+            Text(name.replace("_", " ")), *[f"{counters.get(name, 0):,}" for counters in rows.values()]
+        )
     return table

@@ -17,6 +17,7 @@ from typing import Any
 
 import pyarrow.compute as pc
 from rich.console import Console
+from rich.text import Text
 
 from corpora import files
 from corpora.blocks import Block, Part
@@ -28,7 +29,8 @@ from corpora.verify.report import Findings
 from pipelines import engine, runners
 from pipelines.annotate.stage import Annotate
 from pipelines.config import Config, ConfigError, resolve
-from pipelines.display import StageProgress, summary
+from pipelines.display import StageProgress, make_console, summary
+from pipelines.view.legible import legible
 from pipelines.encode.pretrain import pretrain_warnings
 from pipelines.encode.stage import Encode
 
@@ -46,7 +48,7 @@ class Options:
     workers: int = 1
     beam_options: Sequence[str] = ()
     overwrite: bool = False
-    console: Console = field(default_factory=lambda: Console(stderr=True))
+    console: Console = field(default_factory=lambda: make_console(stderr=True))
 
 
 @dataclass(frozen=True)
@@ -165,8 +167,7 @@ def compile_graph_once(triples: Sequence[str], options: Options) -> str:
     dropped = {reason: count for reason, count in dropped.items() if count}
     options.console.print(
         f"graph: {info.triples:,} triples, {info.subjects:,} subjects"
-        + (f"; left out: {_counts(dropped)}" if dropped else ""),
-        highlight=False,
+        + (f"; left out: {_counts(dropped)}" if dropped else "")
     )
     return folder
 
@@ -188,7 +189,7 @@ def run_plan(plan: Plan, options: Options) -> Manifest:
     run, console = plan.run, options.console
     finished = run.is_finished()
     if finished:
-        console.print(f"{plan.title}: already finished in {run.out}", highlight=False)
+        console.print(Text(f"{plan.title}: already finished in {legible(run.out)}"))
         return read_manifest(run.out)
     if finished is False and not options.overwrite:
         raise engine.RunError(
@@ -340,7 +341,7 @@ def _encode(config: Config, config_path: str, options: Options, annotated: Manif
     manifest = run_plan(plan_encode(config, config_path, options, annotated), options)
     totals = sum((Counter(split.counters) for split in manifest.splits.values()), Counter())
     for warning in pretrain_warnings(totals) if config.task == "pretrain" else []:
-        options.console.print(f"[yellow]warning:[/yellow] {warning}", highlight=False)
+        options.console.print(Text.assemble(("warning: ", "yellow"), warning))
     return manifest
 
 

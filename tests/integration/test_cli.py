@@ -250,3 +250,50 @@ def test_repeated_ids_show_both_places(tmp_path: Path) -> None:
     assert "3 records of split 'train' have the id of an earlier one" in failed.stderr
     assert f"'r0' is at {tmp_path}/a.jsonl@0 and at {tmp_path}/a.jsonl@{second}" in failed.stderr
     assert not list(tmp_path.rglob("manifest.json"))
+
+
+def test_names_that_look_like_markup_neither_crash_nor_style_nor_steer_the_terminal(tmp_path: Path) -> None:
+    odd = tmp_path / "[/] :smile: 中文\x1b[31m"
+    (odd / "data").mkdir(parents=True)
+    (odd / "data/train.tsv").write_text("label\ttext_a\n[/]\t[bold]好[/]\n\x1b[31m\t北京\n", encoding="utf-8")
+    config = {
+        "task": "classify",
+        "language": "zh",
+        "input": {
+            "format": "tsv",
+            "text": "text_a",
+            "label": "label",
+            "files": {"train": "data/train.tsv", "dev": "data/train.tsv"},
+        },
+        "annotate": {"parser": "none"},
+        "encode": {"tokenizer": str(SAMPLES / "vocab.txt"), "columns": []},
+    }
+    path = odd / "[red].yaml"
+    path.write_text(yaml.safe_dump(config, allow_unicode=True), encoding="utf-8")
+    out = odd / "out"
+    for words in (
+        ("preprocess", path, "--dry-run", "--out", out),
+        ("preprocess", path, "--out", out),
+        ("preprocess", path, "--out", out),  # already finished
+        ("annotate", path, "--out", out),
+        ("encode", path, "--out", out),
+        ("verify", out),
+        ("stats", out),
+        ("inspect", out, "--row", "1"),
+    ):
+        done = treegraft(*words, cwd=tmp_path, env={"COLUMNS": "400"})
+        assert done.returncode == 0, done.stderr
+        assert "\x1b" not in done.stdout + done.stderr
+        if "/out" in done.stdout + done.stderr:
+            assert "[/] :smile: 中文\\x1b[31m/out" in done.stdout + done.stderr
+    (out / "train-00000-of-00001.arrow").unlink()
+    for words in (("verify", out), ("preprocess", odd / "missing.yaml")):
+        done = treegraft(*words, cwd=tmp_path)
+        assert done.returncode in (1, 2) and "Traceback" not in done.stderr
+        assert "\x1b" not in done.stdout + done.stderr
+
+
+def test_the_config_reference_shows_defaults_in_brackets(tmp_path: Path) -> None:
+    done = treegraft("config", cwd=tmp_path, env={"COLUMNS": "200"})
+    line = next(line for line in done.stdout.splitlines() if "encode.columns" in line)
+    assert "[syntax]" in line
