@@ -12,8 +12,8 @@ never overlap. Two sets of rules:
   sentence ends: “你好。” | 他说。 A *bracket* (…。) ends one only if it also began one. A *title* 《…？》
   never does.
 - A bracket that does not close on its line and within 200 characters counts as plain text.
-- `.` inside numbers, addresses and names of files ends nothing; after a Latin word the English
-  rules decide.
+- `.` inside numbers, addresses and names of files ends nothing, nor does the mark after the number
+  of an item (`4。早餐好`); after a Latin word the English rules decide.
 
 **English** (every other language)
 - A run of . ! ? … with closing quotes and brackets ends a sentence if whitespace follows and the
@@ -45,6 +45,7 @@ _PAIR_MARK = re.compile("[" + "".join(re.escape(c) for c in {**_PAIRS, **_OPENER
 _ZH_END = re.compile(f"(?:([。！？｡!?…⁇⁈⁉‼]+|\\.+)[。！？｡!?…⁇⁈⁉‼.]*[{_CLOSERS}]*)|[{_LINE_END}]")
 _ZH_CONTINUES = frozenset("，、；：,;:—–-─~～/／") | frozenset("”’」』）)】》〉]")
 _ADDRESS = re.compile(r"[A-Za-z0-9/=&%_\-]")
+_ITEM = re.compile(r"\s*(?:[0-9０-９]{1,2}|[一二三四五六七八九十]{1,2})\Z")
 _HAN = re.compile("[\u2e80-\u30ff\u3400-\u9fff\uf900-\ufaff\uff01-\uff65\U00020000-\U0003ffff]")
 
 _EN_END = re.compile(
@@ -129,6 +130,8 @@ def _chinese(text: str) -> list[int]:
             continue  # inside a pair only its own end may end a sentence
         if run[0] == "." and not _dots_end(text, at, match.end(1), stop, begin):
             continue
+        if stop - at == 1 and run in "。." and at - begin < _LOOK_BACK and _ITEM.match(text[begin:at]):
+            continue
         if stop < len(text) and _goes_on(text, run, at, stop):
             continue
         cuts.append(stop)
@@ -184,6 +187,8 @@ def _dots_end(text: str, at: int, dots_stop: int, stop: int, begin: int) -> bool
     glued = bool(after) and after.isascii() and after.isalnum()
     if dots_stop - at > 2:
         return not (glued and before.isascii() and before.isalnum())
+    if before.isdecimal():  # full-width digits are among `_HAN`
+        return False
     if _HAN.match(before) or before in _OPENER_OF:
         return not glued
     if before.isascii() and before.isalpha() and (not after or after.isspace()):

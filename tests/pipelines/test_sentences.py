@@ -28,6 +28,8 @@ def pieces(marked: str) -> tuple[str, list[str]]:
         "他来了。|她走了！|真的吗？|好",
         "好！！！|什么？！|好。。。",
         "他走了……|她来了…|好",
+        "步行很近。|4。酒店好。| ２。干净。|二.便宜。|得了第1。|好",  # the number of an item
+        "Ｔ３７.０℃，共３.５元。|好的.|２楼在３.西边",  # full-width numbers
         "一行|\n二行|\r\n三行|\u2028四行",
         # what follows the end belongs to it
         "“你好。”|他说。",
