@@ -1,7 +1,4 @@
-# `make` targets; each makes the virtual environment when it is missing.
-#   make preprocess                        the embedded samples, from nothing to verified shards
-#   make preprocess CONFIG=my.yaml         your corpus
-#   make preprocess CONFIG=my.yaml RUNNER=FlinkRunner OPTIONS="--flink_master=host:8081"
+# `make` says what there is; each target makes the virtual environment when it is missing.
 PYTHON ?= python3
 VENV ?= .venv
 BIN := $(VENV)/bin
@@ -12,22 +9,34 @@ WORKERS ?=
 OPTIONS ?=
 UD ?=
 
-.PHONY: preprocess test lint bench parsers clean
+.PHONY: help preprocess test lint bench parsers clean
+
+help:
+	@echo 'make preprocess                     the embedded samples, from nothing to verified shards, in out/'
+	@echo 'make preprocess CONFIG=my.yaml      your corpus; also OUT=dir WORKERS=4'
+	@echo '    RUNNER=FlinkRunner OPTIONS="--flink_master=host:8081"   on a cluster'
+	@echo 'make test                           the tests (heavy ones: .venv/bin/pytest -m heavy)'
+	@echo 'make lint                           ruff and mypy'
+	@echo 'make bench                          speed beside the bare libraries, as ratios'
+	@echo 'make parsers UD=dir                 train the embedded parsers again'
+	@echo 'make clean                          remove the virtual environment, caches and out/'
 
 # Two marks: what the pipelines need, and the tools of a developer on top. Neither has torch.
+# PYTHONWARNINGS: setuptools warns of editable installs whose packages have common names.
 $(VENV)/.pipelines: pyproject.toml
-	test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
-	$(BIN)/python -m pip install --quiet --upgrade pip
-	$(BIN)/python -m pip install --quiet --editable '.[pipelines]'
-	touch $@
+	@test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
+	@echo 'installing what the pipelines need into $(VENV)'
+	@$(BIN)/python -m pip install --quiet --upgrade pip
+	@PYTHONWARNINGS=ignore $(BIN)/python -m pip install --quiet --editable '.[pipelines]'
+	@touch $@
 
 $(VENV)/.dev: $(VENV)/.pipelines
-	$(BIN)/python -m pip install --quiet --editable '.[dev]'
-	touch $@
+	@echo 'installing the tools of a developer into $(VENV)'
+	@PYTHONWARNINGS=ignore $(BIN)/python -m pip install --quiet --editable '.[dev]'
+	@touch $@
 
 preprocess: $(VENV)/.pipelines
-	$(BIN)/treegraft preprocess $(CONFIG) $(if $(OUT),--out $(OUT)) $(if $(RUNNER),--runner $(RUNNER)) \
-		$(if $(WORKERS),--workers $(WORKERS)) $(OPTIONS)
+	@$(BIN)/treegraft preprocess $(CONFIG) $(if $(OUT),--out $(OUT)) $(if $(RUNNER),--runner $(RUNNER)) $(if $(WORKERS),--workers $(WORKERS)) $(OPTIONS)
 
 test: $(VENV)/.dev
 	$(BIN)/python -m pytest

@@ -157,8 +157,22 @@ _LABEL_COLUMNS: dict[str, tuple[Column, ...]] = {
         ),
     ),
     "classify": (
-        Column("label", pa.int32(), "label", "", "index into `labels` of the schema metadata", True),
-        Column("label_score", pa.float32(), "label", "", "regression target", True),
+        Column(
+            "label",
+            pa.int32(),
+            "label",
+            "",
+            "index into `labels` of the schema metadata; null where the record has none",
+            True,
+        ),
+        Column(
+            "label_score",
+            pa.float32(),
+            "label",
+            "",
+            "regression target; null where the record has none",
+            True,
+        ),
     ),
     "tag": (
         Column(

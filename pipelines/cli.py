@@ -125,29 +125,45 @@ def preprocess(
             "--out names one folder, but several configs were given: set `output` in each config"
         )
     loaded = [(path, load_config(path)) for path in chosen]  # all of them, before any work
-    done: list[str] = []
+    done: list[tuple[str, str]] = []
+    """Folder and first split of each dataset."""
     for path, config in loaded:
         target = str(Path(out or "out") / path.stem) if samples else out
-        options = _options(config, path, target, annotated, runner, workers, beam, overwrite or samples)
+        options = _options(
+            config,
+            path,
+            target,
+            annotated,
+            runner,
+            workers,
+            beam,
+            overwrite or samples,
+            brief=len(loaded) > 1,
+        )
         if len(loaded) > 1:
             _err.rule(Text(legible(path.stem)))
         if dry_run:
             _print_plan(config, path, options)
             continue
-        flow.preprocess(config, str(path), options)
+        manifest = flow.preprocess(config, str(path), options)
         report = verify_folder(options.out)
         if not report.ok:
             _err.print(_safe("\n".join(report.render())))
             raise typer.Exit(1)
-        _err.print(
-            f"verified: {report.counts['rows']:,} rows in {report.counts['shards']:,} shards, no problems"
-        )
-        done.append(options.out)
+        _err.print(f"verified: {report.counts['rows']:,} rows, every rule holds")
+        done.append((options.out, next(iter(manifest.splits))))
     if samples and done:
-        show = next((d for d in done if d.endswith("zh-reviews")), done[0])
-        inspect(show, row=0, split="train")
+        folder_shown = next((d for d, _ in done if d.endswith("zh-reviews")), done[0][0])
+        _out.print(Text(f"\ntreegraft inspect {legible(folder_shown)} --row 0 --split train\n"))
+        inspect(folder_shown, row=0, split="train")
+    if len(done) > 1:
+        _err.print(
+            f"wrote {len(done)} datasets: {', '.join(legible(d) for d, _ in done)}",
+            highlight=False,
+            markup=False,
+        )
     if done:
-        _next_steps(done[-1])
+        _next_steps(*done[-1])
 
 
 @app.command(context_settings=_PASS_ON)
@@ -190,8 +206,8 @@ def encode(
     loaded = load_config(config)
     _, beam = _split_configs([config], context.args, runner)
     options = _options(loaded, config, out, annotated, runner, workers, beam, overwrite)
-    flow.encode(loaded, str(config), options)
-    _next_steps(options.out)
+    manifest = flow.encode(loaded, str(config), options)
+    _next_steps(options.out, next(iter(manifest.splits)))
 
 
 @app.command()
@@ -281,6 +297,7 @@ def _options(
     workers: int | None,
     beam: list[str],
     overwrite: bool,
+    brief: bool = False,
 ) -> flow.Options:
     from corpora import files
     from pipelines import flow
@@ -289,6 +306,7 @@ def _options(
     if runner.lower() in ("directrunner", "direct"):
         _err.print("DirectRunner first tries to download another runner: using 'local', Beam's FnApiRunner")
         runner = "local"
+    out, annotated = (name and (name.rstrip("/") or "/") for name in (out, annotated))
     folder = out or (resolve(path, config.output) if config.output else f"out/{path.stem}")
     beside = annotated or (
         resolve(path, config.annotated) if config.annotated else files.join(folder, flow.ANNOTATED)
@@ -297,6 +315,9 @@ def _options(
         _err.print(
             "note: with a cluster, --out must be a folder that every worker reaches (a URI or a shared mount)"
         )
+    for option, name in (("--out", folder), ("--annotated", beside)):
+        if not URI.match(name) and Path(name).exists() and not Path(name).is_dir():
+            raise ConfigError(f"{option}: {name} is a file; name a folder, which may be new")
     cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
     return flow.Options(
         out=folder,
@@ -305,6 +326,7 @@ def _options(
         workers=workers or config.run.workers or cores,
         beam_options=beam,
         overwrite=overwrite,
+        brief=brief,
         console=_err,
     )
 
@@ -314,18 +336,19 @@ def _print_plan(config: Config, path: Path, options: flow.Options) -> None:
     from pipelines.display import summary
 
     flow.Encode.check(config, str(path))
-    _out.print(summary(f"plan of {path.name}", flow.describe_plan(config, str(path), options)))
+    _out.print(Text(f"plan of {legible(path.name)}"))
+    _out.print(summary(flow.describe_plan(config, str(path), options)))
     _out.print(f"annotated documents: {legible(options.annotated)}")
     _out.print(f"shards:              {legible(options.out)}")
     _out.print(f"columns:             base, {', '.join(config.encode.columns)}")
     _out.print(f"runner:              {options.runner}, {options.workers} workers")
 
 
-def _next_steps(folder: str) -> None:
+def _next_steps(folder: str, split: str) -> None:
     folder = legible(folder)
     _err.print(
         f"wrote {folder}. Next: treegraft inspect {folder} · treegraft stats {folder} · "
-        f'datasets.load_dataset("arrow", data_files="{folder}/train-*.arrow")',
+        f'datasets.load_dataset("arrow", data_files="{folder}/{split}-*.arrow")',
         soft_wrap=True,
     )
 
@@ -337,11 +360,14 @@ def _safe(message: str) -> str:
 
 def main() -> None:
     """Entry point: expected trouble ends in one readable message, not in a traceback."""
-    from pipelines.engine import RunError
+    from pipelines.engine import InterruptedRunError, RunError
 
     logging.getLogger().setLevel(logging.CRITICAL)  # Beam's own news is not the user's
     try:
         app(standalone_mode=True)
+    except InterruptedRunError as error:
+        _err.print(_safe(str(error)))
+        sys.exit(130)
     except KeyboardInterrupt:
         _err.print("stopped; run the same command again to continue")
         sys.exit(130)

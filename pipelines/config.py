@@ -151,6 +151,14 @@ class Config(_Section):
         need = [
             ("tree" in groups and self.graph is None, "encode.columns has 'tree': add a `graph` section"),
             (
+                self.graph is not None and "tree" not in groups,
+                "there is a `graph` section but encode.columns lacks 'tree': add it, or drop `graph`",
+            ),
+            (
+                self.encode.coarse is not None and "coarse" not in groups,
+                "there is an `encode.coarse` section but encode.columns lacks 'coarse': add it, or drop the section",
+            ),
+            (
                 "coarse" in groups and self.encode.coarse is None,
                 "encode.columns has 'coarse': add `encode.coarse`",
             ),

@@ -12,8 +12,6 @@ from rich.progress import BarColumn, Progress, TaskID, TextColumn, TimeElapsedCo
 from rich.table import Table
 from rich.text import Text
 
-from pipelines.view.legible import legible
-
 PLAIN_SECONDS = 10.0
 """Where output is no terminal, a progress line this often."""
 
@@ -91,12 +89,12 @@ def _duration(seconds: float) -> str:
     return f"{hours}:{minutes:02}:{secs:02}" if hours else f"{minutes}:{secs:02}"
 
 
-def summary(title: str, rows: Mapping[str, Mapping[str, int]]) -> Table:
+def summary(rows: Mapping[str, Mapping[str, int]]) -> Table:
     """A column per split, a line per counter that is not zero everywhere."""
     names: list[str] = []
     for counters in rows.values():
         names += [n for n, value in counters.items() if value and n not in names]
-    table = Table(title=Text(legible(title)), title_justify="left", title_style="bold")
+    table = Table()
     table.add_column("")
     for split in rows:
         table.add_column(split, justify="right")

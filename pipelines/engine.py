@@ -21,9 +21,9 @@ import pyarrow as pa
 
 from corpora import files
 from corpora.blocks import Block
-from corpora.manifest import MANIFEST, Manifest, ShardRecord, SplitRecord, read_manifest
+from corpora.manifest import MANIFEST, SHARD_NAME, Manifest, ShardRecord, SplitRecord, read_manifest
 from corpora.records import Reject
-from corpora.shards import ShardInfo, ShardWriter
+from corpora.shards import ShardError, ShardInfo, ShardWriter, check_shard
 
 WORK = "_work"
 REJECTS = "rejects"
@@ -34,6 +34,10 @@ _TICK_SECONDS = 0.5
 
 class RunError(RuntimeError):
     """The run cannot start or go on; the message says what to do."""
+
+
+class InterruptedRunError(RunError):
+    """The user stopped the run; it can go on."""
 
 
 class Stage(ABC):
@@ -80,11 +84,6 @@ class BlockRecord:
 
     def to_json(self) -> bytes:
         return json.dumps(asdict(self), ensure_ascii=False, sort_keys=True).encode()
-
-    @classmethod
-    def from_json(cls, raw: bytes) -> BlockRecord:
-        body = json.loads(raw)
-        return cls(**{**body, "shard": ShardInfo(**body["shard"])})
 
 
 class BlockWriter:
@@ -186,25 +185,33 @@ class Run:
 
     def prepare(self) -> None:
         """Make the folder ours: fresh, or with the finished blocks of an earlier, equal run."""
-        work = files.join(self.out, WORK)
-        files.make_dirs(work)
-        plan = files.join(work, "plan.json")
-        if files.exists(plan) and json.loads(files.read_bytes(plan)) != self.key:
+        files.make_dirs(files.join(self.out, WORK))
+        plan = _plan_path(self.out)
+        if files.exists(plan) and not self.is_planned():
             raise RunError(
                 f"{self.out} holds an unfinished run of another config, code or input. Choose another folder, "
                 "or pass --overwrite to throw that work away."
+            )
+        if not files.exists(plan) and (foreign := [n for n in files.list_names(self.out) if _is_shard(n)]):
+            raise RunError(
+                f"{self.out} holds shards that no run there wrote, such as {foreign[0]}. Choose another folder, or "
+                "pass --overwrite to remove them."
             )
         self.remove_temporaries()
         with files.write_atomic(plan) as sink:
             sink.write(json.dumps(self.key, ensure_ascii=False, sort_keys=True).encode())
         for block in self.blocks:
-            if files.exists(path := _record_path(self.out, block)):
-                self.done[block.shard_name] = BlockRecord.from_json(files.read_bytes(path))
+            if (record := _read_record(self.out, block)) is not None:
+                self.done[block.shard_name] = record
 
     def remove_temporaries(self) -> None:
         """Remove half-written files; only while no worker of this run is alive."""
         for folder in (self.out, files.join(self.out, WORK), files.join(self.out, REJECTS)):
             files.remove_temporaries(folder)
+
+    def is_recorded(self, block: Block) -> bool:
+        """Whether the block is finished, as far as the disk knows."""
+        return files.exists(_record_path(self.out, block))
 
     def pending(self) -> list[Block]:
         return [b for b in self.blocks if b.shard_name not in self.done]
@@ -212,20 +219,41 @@ class Run:
     def collect(self) -> list[BlockRecord]:
         """All records in block order; raises RunError if a block is missing."""
         for block in self.pending():
-            path = _record_path(self.out, block)
-            if not files.exists(path):
+            record = _read_record(self.out, block)
+            if record is None:
                 raise RunError(
                     f"block {block.shard_name} was not finished; run the same command again to continue"
                 )
-            self.done[block.shard_name] = BlockRecord.from_json(files.read_bytes(path))
+            self.done[block.shard_name] = record
         return [self.done[b.shard_name] for b in self.blocks]
 
     def clean(self) -> None:
         """Drop the blocks' records; the manifest stands now. The plan stays: it dates the inputs."""
         work = files.join(self.out, WORK)
         for name in files.list_names(work):
-            if name not in ("plan.json", "graph.key", "lock"):
+            if _is_shard(name.removesuffix(".json") + ".arrow") or name == "graph":
                 files.remove(files.join(work, name))
+
+    def is_planned(self) -> bool:
+        """Whether the plan in the folder is there, whole, and this one."""
+        return _read_json(_plan_path(self.out)) == self.key
+
+    def damage(self, *, hashes: bool = False) -> str | None:
+        """What a finished folder lost since: its first shard that is missing, or has another size or hash."""
+        for split in read_manifest(self.out).splits.values():
+            for shard in split.shards:
+                try:
+                    (info,) = files.expand(files.join(self.out, shard.name))
+                except OSError:
+                    return f"{shard.name} is missing"
+                if info.size != shard.bytes:
+                    return f"{shard.name} has {info.size:,} bytes, the manifest says {shard.bytes:,}"
+                if hashes:
+                    try:
+                        check_shard(info.path, shard.sha256)
+                    except ShardError as error:
+                        return str(error)
+        return None
 
     def is_finished(self) -> bool | None:
         """True if the folder holds exactly this run, finished; False if another; None if none is."""
@@ -233,8 +261,34 @@ class Run:
             return None
         manifest = read_manifest(self.out)
         same = manifest.stage == self.stage.name and manifest.config_fingerprint == self.stage.fingerprint
-        plan = files.join(files.join(self.out, WORK), "plan.json")
-        return same and (not files.exists(plan) or bool(json.loads(files.read_bytes(plan)) == self.key))
+        return same and (not files.exists(_plan_path(self.out)) or self.is_planned())
+
+
+def _plan_path(out: str) -> str:
+    return files.join(files.join(out, WORK), "plan.json")
+
+
+def _is_shard(name: str) -> bool:
+    return SHARD_NAME.fullmatch(name) is not None
+
+
+def _read_json(path: str) -> Any:
+    """A file's JSON; None where it is missing or damaged, which is the same to a run that goes on."""
+    try:
+        return json.loads(files.read_bytes(path))
+    except (FileNotFoundError, ValueError, RecursionError):
+        return None
+
+
+def _read_record(out: str, block: Block) -> BlockRecord | None:
+    """The record of a block that is done: whole, and its shard there as recorded."""
+    body = _read_json(_record_path(out, block))
+    try:
+        record = BlockRecord(**{**body, "shard": ShardInfo(**body["shard"])})
+        (info,) = files.expand(files.join(out, block.shard_name))
+    except (TypeError, KeyError, OSError):
+        return None
+    return record if info.size == record.shard.bytes and record.shard.name == block.shard_name else None
 
 
 def _digest(blocks: Sequence[Block]) -> str:
@@ -248,15 +302,16 @@ def discard(out: str) -> None:
     manifest = files.join(out, MANIFEST)
     if files.exists(manifest):
         files.remove(manifest)  # first: from here on the folder no longer looks finished
-    for folder, suffixes in (
-        (out, (".arrow",)),
-        (files.join(out, REJECTS), (".jsonl",)),
-        (files.join(out, WORK), (".json",)),
+    for folder, suffix in (
+        (out, ".arrow"),
+        (files.join(out, REJECTS), ".jsonl"),
+        (files.join(out, WORK), ".json"),
     ):
         files.remove_temporaries(folder)
         for name in files.list_names(folder):
-            if name.endswith(suffixes):
+            if name.endswith(suffix) and _is_shard(name.removesuffix(suffix) + ".arrow"):
                 files.remove(files.join(folder, name))
+    files.remove(_plan_path(out))
 
 
 def manifest_of(run: Run, records: Sequence[BlockRecord], task: str) -> Manifest:

@@ -21,7 +21,8 @@ from rich.text import Text
 
 from corpora import files
 from corpora.blocks import Block, Part
-from corpora.manifest import MANIFEST, Manifest, read_manifest, write_manifest
+from corpora.layout import InputConfig
+from corpora.manifest import MANIFEST, Manifest, ManifestError, read_manifest, write_manifest
 from corpora.plan import plan_blocks
 from corpora.shards import open_shard, read_batches
 from corpora.verify.ids import Batches, find_duplicates
@@ -30,9 +31,9 @@ from pipelines import engine, runners
 from pipelines.annotate.stage import Annotate
 from pipelines.config import Config, ConfigError, resolve
 from pipelines.display import StageProgress, make_console, summary
-from pipelines.view.legible import legible
 from pipelines.encode.pretrain import pretrain_warnings
 from pipelines.encode.stage import Encode
+from pipelines.view.legible import legible
 
 ANNOTATED = "annotated"
 GRAPH = "graph"
@@ -48,6 +49,8 @@ class Options:
     workers: int = 1
     beam_options: Sequence[str] = ()
     overwrite: bool = False
+    brief: bool = False
+    """A line a stage instead of a table."""
     console: Console = field(default_factory=lambda: make_console(stderr=True))
 
 
@@ -59,16 +62,19 @@ class Plan:
     task: str
     run: engine.Run
     max_reject_fraction: float
-    own_ids: bool = False
-    """Ids come from the corpus, so nobody has made sure yet that they are unique."""
+    source: InputConfig | None = None
+    """Of the annotate stage: how the corpus was read."""
 
 
 # --- planning ---------------------------------------------------------------------------------
 
 
 def plan_annotate(config: Config, config_path: str, options: Options) -> Plan:
-    """Blocks of the raw corpus. Raises ConfigError or FileNotFoundError before any work."""
-    blocks = plan_blocks(config.input, str(Path(config_path).resolve().parent), config.run.block_bytes)
+    """Blocks of the raw corpus. Raises ConfigError before any work."""
+    try:
+        blocks = plan_blocks(config.input, str(Path(config_path).resolve().parent), config.run.block_bytes)
+    except OSError as error:
+        raise ConfigError(f"input.files: {error.strerror or error}") from None
     stage = Annotate(config, config_path)
     inputs = []
     for part in _first_parts(blocks):
@@ -79,7 +85,7 @@ def plan_annotate(config: Config, config_path: str, options: Options) -> Plan:
         config.task,
         engine.Run(stage, blocks, options.annotated, inputs),
         config.run.max_reject_fraction,
-        own_ids=config.input.id is not None,
+        source=config.input,
     )
 
 
@@ -94,7 +100,7 @@ def plan_encode(config: Config, config_path: str, options: Options, annotated: M
             split=name,
             index=index,
             count=len(split.shards),
-            parts=(Part(files.join(options.annotated, shard.name), shard.name, 0, None),),
+            parts=(Part(files.join(options.annotated, shard.name), shard.name, 0, None, shard.sha256),),
             bytes=shard.bytes,
         )
         for name, split in annotated.splits.items()
@@ -137,10 +143,17 @@ def _label_order(label: str) -> tuple[int, int, str]:
 def _graph_of(config: Config, config_path: str, options: Options) -> str | None:
     if config.graph is None or "tree" not in config.encode.columns:
         return None
-    return compile_graph_once([resolve(config_path, t) for t in config.graph.triples], options)
+    return compile_graph_once(_triples(config.graph.triples, config_path), options)
 
 
-def compile_graph_once(triples: Sequence[str], options: Options) -> str:
+def _triples(patterns: Sequence[str], config_path: str) -> list[files.FileInfo]:
+    try:
+        return [info for pattern in patterns for info in files.expand(resolve(config_path, pattern))]
+    except OSError as error:
+        raise ConfigError(f"graph.triples: {error.strerror or error}") from None
+
+
+def compile_graph_once(infos: Sequence[files.FileInfo], options: Options) -> str:
     """Compile the triples into `<out>/graph`, where provenance stays with the shards; returns its path.
 
     Not done again while the files are as they were; and never over the graph of a finished
@@ -150,10 +163,9 @@ def compile_graph_once(triples: Sequence[str], options: Options) -> str:
     from kg.graph import KnowledgeGraph
 
     folder, work = files.join(options.out, GRAPH), files.join(options.out, engine.WORK)
-    infos = [info for path in triples for info in files.expand(path)]
     key = [[info.path, info.size, info.modified] for info in infos]
     note = files.join(work, "graph.key")
-    if files.exists(note) and files.exists(folder) and json.loads(files.read_bytes(note)) == key:
+    if _is_compiled(folder, note, key):
         return folder
     if files.exists(files.join(options.out, MANIFEST)) and not options.overwrite:
         folder = files.join(work, "graph")
@@ -172,6 +184,21 @@ def compile_graph_once(triples: Sequence[str], options: Options) -> str:
     return folder
 
 
+def _is_compiled(folder: str, note: str, key: list[Any]) -> bool:
+    """Whether `folder` holds the whole graph of the files that `key` tells."""
+    from kg.errors import GraphError
+    from kg.graph import KnowledgeGraph
+
+    if not (files.exists(note) and files.exists(folder)):
+        return False
+    try:
+        same = json.loads(files.read_bytes(note)) == key
+        KnowledgeGraph.open(folder)
+    except (ValueError, GraphError):  # damaged: compiled again
+        return False
+    return bool(same)
+
+
 def _first_parts(blocks: Sequence[Block]) -> Iterator[Part]:
     seen = set()
     for block in blocks:
@@ -187,8 +214,18 @@ def _first_parts(blocks: Sequence[Block]) -> Iterator[Part]:
 def run_plan(plan: Plan, options: Options) -> Manifest:
     """Run a stage to its manifest, or find that it is there already."""
     run, console = plan.run, options.console
-    finished = run.is_finished()
-    if finished:
+    try:
+        finished = run.is_finished()
+        damage = run.damage(hashes=options.overwrite) if finished else None
+    except ManifestError:  # of another release, or damaged
+        if not options.overwrite:
+            raise
+        finished = damage = None
+    if damage and not options.overwrite:
+        raise engine.RunError(
+            f"{run.out} was changed after it was finished: {damage}. Pass --overwrite to make it again."
+        )
+    if finished and not damage:
         console.print(Text(f"{plan.title}: already finished in {legible(run.out)}"))
         return read_manifest(run.out)
     if finished is False and not options.overwrite:
@@ -197,23 +234,52 @@ def run_plan(plan: Plan, options: Options) -> Manifest:
             "--out, or pass --overwrite to replace it."
         )
     with _only_writer(run.out):
-        if options.overwrite and not _same_plan(run):
+        if options.overwrite and (files.exists(files.join(run.out, MANIFEST)) or not run.is_planned()):
             engine.discard(run.out)
         run.prepare()
         if run.done:
             console.print(f"{plan.title}: {len(run.done):,} of {len(run.blocks):,} blocks were done before")
-        records = _execute(plan, options)
+        try:
+            records = _execute(plan, options)
+        except KeyboardInterrupt:
+            kept = sum(run.is_recorded(block) for block in run.blocks)
+            raise engine.InterruptedRunError(
+                f"stopped; {kept:,} of {len(run.blocks):,} blocks of {plan.title} are kept: the same command goes on "
+                "from there"
+            ) from None
         manifest = engine.manifest_of(run, records, plan.task)
         _refuse_rejects(plan, manifest)
-        if plan.own_ids:
-            _refuse_duplicate_ids(run.out, manifest)
+        if plan.source is not None:
+            _refuse_missing_fields(plan.source, manifest)
+            if plan.source.id is not None:
+                _refuse_duplicate_ids(run.out, manifest)
         for name, content in run.stage.companions().items():
             with files.write_atomic(files.join(run.out, name)) as sink:
                 sink.write(content)
         write_manifest(run.out, manifest)
         run.clean()
-    console.print(summary(f"{plan.title}: {run.out}", _summary_rows(manifest)))
+    _report(plan, manifest, options)
     return manifest
+
+
+def _report(plan: Plan, manifest: Manifest, options: Options) -> None:
+    """What came of it: a table, or with `brief` a line; rejects are never left unsaid."""
+    folder = legible(plan.run.out)
+    options.console.print(Text(f"{plan.title}: {manifest.rows:,} rows in {folder}"))
+    if not options.brief:
+        options.console.print(summary(_summary_rows(manifest)))
+    reasons: Counter[str] = Counter()
+    for split in manifest.splits.values():
+        reasons.update(split.rejects)
+    if reasons:
+        where = legible(files.join(plan.run.out, engine.REJECTS))
+        options.console.print(
+            Text(
+                f"{reasons.total():,} records rejected ({_counts(reasons)}), each listed in {where}", "yellow"
+            )
+        )
+    if missing := sum(s.counters.get("records_without_label", 0) for s in manifest.splits.values()):
+        options.console.print(Text(f"{missing:,} records have no label; theirs is null", "yellow"))
 
 
 def _execute(plan: Plan, options: Options) -> list[engine.BlockRecord]:
@@ -232,11 +298,6 @@ def _execute(plan: Plan, options: Options) -> list[engine.BlockRecord]:
         )
 
 
-def _same_plan(run: engine.Run) -> bool:
-    path = files.join(files.join(run.out, engine.WORK), "plan.json")
-    return files.exists(path) and bool(json.loads(files.read_bytes(path)) == run.key)
-
-
 def _refuse_rejects(plan: Plan, manifest: Manifest) -> None:
     rejected = sum(sum(s.rejects.values()) for s in manifest.splits.values())
     records = sum(s.counters.get("records", 0) for s in manifest.splits.values())
@@ -250,6 +311,19 @@ def _refuse_rejects(plan: Plan, manifest: Manifest) -> None:
             f"line and reason in {files.join(plan.run.out, engine.REJECTS)}. Mend the input, or raise the limit and "
             "run the same command again: finished blocks are kept."
         )
+
+
+def _refuse_missing_fields(source: InputConfig, manifest: Manifest) -> None:
+    """A field that no record has is a mistyped one, whatever may be missing here and there."""
+    first, split = next(iter(manifest.splits.items()))
+    for counter, key, name in (
+        ("records_without_label", "label", source.label),
+        ("records_without_language", "language", source.language),
+    ):
+        if split.rows and split.counters.get(counter, 0) >= split.rows:
+            raise engine.RunError(
+                f"input.{key}: no record of split {first!r} has the field {name!r}; name the field that holds it"
+            )
 
 
 def _refuse_duplicate_ids(folder: str, manifest: Manifest) -> None:
@@ -326,6 +400,11 @@ def annotate(config: Config, config_path: str, options: Options) -> Manifest:
 
 def encode(config: Config, config_path: str, options: Options) -> Manifest:
     """Stage 2 alone, on finished annotations."""
+    Encode.check(config, config_path)
+    if not files.exists(files.join(options.annotated, MANIFEST)):
+        raise engine.RunError(
+            f"{options.annotated} holds no finished annotations; run `treegraft annotate {config_path}` first"
+        )
     return _encode(config, config_path, options, read_manifest(options.annotated))
 
 
@@ -346,7 +425,9 @@ def _encode(config: Config, config_path: str, options: Options, annotated: Manif
 
 
 def describe_plan(config: Config, config_path: str, options: Options) -> dict[str, Any]:
-    """What `--dry-run` prints."""
+    """What `--dry-run` prints: per split blocks, bytes as stored and files. Triples must be there, too."""
+    if config.graph is not None:
+        _triples(config.graph.triples, config_path)
     plan = plan_annotate(config, config_path, options)
     splits: dict[str, Counter[str]] = {}
     for block in plan.run.blocks:

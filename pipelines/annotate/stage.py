@@ -179,7 +179,7 @@ class Annotate(Stage):
             for item in rejected:
                 out.reject(item)
             out.write(annotated)
-            out.count(records=table.num_rows, **counts)
+            out.count(records=table.num_rows, **counts, **_missing(table, config))
             for column in annotated.column_names:
                 if column.startswith("word_deprels"):
                     deprels.update(_used(annotated[column], self._deprels))
@@ -302,6 +302,16 @@ def _joined(identities: Sequence[dict[str, Any]]) -> dict[str, Any]:
 def _used(column: pa.ChunkedArray, names: Sequence[str]) -> list[str]:
     codes = [code for chunk in column.chunks for code in pc.unique(chunk.flatten().indices).to_pylist()]
     return [names[code] for code in codes]
+
+
+def _missing(table: pa.Table, config: Config) -> dict[str, int]:
+    """Records that lack what the config has a field for: unlabelled test sets are fine, a mistyped field is not."""
+    found = {}
+    if config.task == "classify":
+        found["records_without_label"] = table["label_score" if config.input.score else "label"].null_count
+    if config.input.language is not None:
+        found["records_without_language"] = table["language"].null_count
+    return found
 
 
 def _labels(table: pa.Table, config: Config) -> list[str]:

@@ -5,8 +5,10 @@ from __future__ import annotations
 import hashlib
 import json
 import os
+import signal
 import subprocess
 import sys
+import time
 from collections.abc import Mapping
 from pathlib import Path
 
@@ -297,3 +299,105 @@ def test_the_config_reference_shows_defaults_in_brackets(tmp_path: Path) -> None
     done = treegraft("config", cwd=tmp_path, env={"COLUMNS": "200"})
     line = next(line for line in done.stdout.splitlines() if "encode.columns" in line)
     assert "[syntax]" in line
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        ({"label": "golden"}, "input.label: no record of split 'train' has the field 'golden'"),
+        ({"language": "lang"}, "input.language: no record of split 'train' has the field 'lang'"),
+    ],
+)
+def test_a_field_that_no_record_has_is_a_mistake(tmp_path: Path, change: dict, message: str) -> None:
+    lines = [json.dumps({"text": f"第{n}条。", "label": n % 2}, ensure_ascii=False) for n in range(10)]
+    (tmp_path / "a.jsonl").write_text("\n".join(lines) + "\n", encoding="utf-8")
+    config = small_config(tmp_path)
+    raw = yaml.safe_load(config.read_text(encoding="utf-8"))
+    source = {"format": "jsonl", "label": "label", "files": "a.jsonl", **change}
+    config.write_text(yaml.safe_dump({**raw, "input": source}, sort_keys=False), encoding="utf-8")
+    failed = treegraft("preprocess", config, cwd=tmp_path)
+    assert failed.returncode == 1
+    assert message in failed.stderr
+
+
+def test_an_unlabelled_split_is_taken_and_said(tmp_path: Path) -> None:
+    for name, label in (("train", {"label": "good"}), ("test", {})):
+        lines = [json.dumps({"text": f"第{n}条。", **label}, ensure_ascii=False) for n in range(10)]
+        (tmp_path / f"{name}.jsonl").write_text("\n".join(lines) + "\n", encoding="utf-8")
+    config = small_config(tmp_path)
+    raw = yaml.safe_load(config.read_text(encoding="utf-8"))
+    source = {"format": "jsonl", "label": "label", "files": {"train": "train.jsonl", "test": "test.jsonl"}}
+    config.write_text(yaml.safe_dump({**raw, "input": source}, sort_keys=False), encoding="utf-8")
+    done = treegraft("preprocess", config, cwd=tmp_path)
+    assert done.returncode == 0, done.stderr
+    assert "10 records have no label" in done.stderr
+    assert {r["label"] for r in rows_of(tmp_path / "out/reviews", "test")} == {None}
+    assert {r["label"] for r in rows_of(tmp_path / "out/reviews", "train")} == {0}
+
+
+def test_stopped_by_the_keyboard_it_says_what_is_kept(tmp_path: Path) -> None:
+    config = small_config(tmp_path)
+    process = subprocess.Popen(
+        [*COMMAND, "preprocess", str(config), "--workers", "1"],
+        cwd=tmp_path,
+        env={**os.environ, "TREEGRAFT_SMALL_BYTES": "0"},
+        stderr=subprocess.PIPE,
+        stdout=subprocess.DEVNULL,
+        text=True,
+        start_new_session=True,
+    )
+    time.sleep(4)
+    os.killpg(process.pid, signal.SIGINT)
+    _, said = process.communicate(timeout=60)
+    if process.returncode != 0:  # not so fast that it had finished
+        assert process.returncode == 130
+        assert "the same command goes on from there" in said or "again to continue" in said
+        assert "Traceback" not in said
+
+
+def test_annotated_documents_that_were_changed_or_lost_are_found_and_made_again(tmp_path: Path) -> None:
+    config, out = (
+        small_config(tmp_path, annotate={"parser": "none"}, encode={"columns": []}),
+        tmp_path / "out",
+    )
+    assert treegraft("preprocess", config, "--out", out, cwd=tmp_path).returncode == 0
+    finished = shards(out)
+    shard = next(iter(sorted((out / "annotated").glob("train-*.arrow"))))
+    whole = shard.read_bytes()
+    at = whole.index("的".encode())
+    for damaged, message in (
+        (whole[:at] + "了".encode() + whole[at + 3 :], "was changed after it was written"),
+        (whole[:-1], "bytes, the manifest says"),
+        (None, "is missing"),
+    ):
+        (out / "manifest.json").unlink(missing_ok=True)
+        shard.unlink()
+        if damaged is not None:
+            shard.write_bytes(damaged)
+        refused = treegraft("preprocess", config, "--out", out, cwd=tmp_path)
+        assert refused.returncode == 1 and message in refused.stderr and "--overwrite" in refused.stderr
+        again = treegraft("preprocess", config, "--out", out, "--overwrite", cwd=tmp_path)
+        assert again.returncode == 0, again.stderr
+        assert shards(out) == finished
+
+
+def test_damaged_notes_of_a_run_do_not_stand_in_its_way(tmp_path: Path) -> None:
+    config, out = (
+        small_config(tmp_path, annotate={"parser": "none"}, encode={"columns": ["tree"]}),
+        tmp_path / "out",
+    )
+    assert treegraft("preprocess", config, "--out", out, cwd=tmp_path).returncode == 0
+    finished = shards(out)
+    (out / "graph/objects.npy").write_bytes(b"cut")
+    (out / "_work/plan.json").write_bytes(b"{")
+    (out / "manifest.json").write_bytes(b"{")
+    assert treegraft("preprocess", config, "--out", out, cwd=tmp_path).returncode == 1
+    again = treegraft("preprocess", config, "--out", out, "--overwrite", cwd=tmp_path)
+    assert again.returncode == 0, again.stderr
+    assert shards(out) == finished
+
+
+def test_a_file_is_no_output_folder(corpus: Path, tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("mine")
+    done = treegraft("preprocess", corpus, "--out", "file", cwd=tmp_path)
+    assert done.returncode == 2 and "--out: file is a file" in done.stderr

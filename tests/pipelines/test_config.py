@@ -46,6 +46,8 @@ def test_defaults_and_shorthands(tmp_path: Path) -> None:
         ({"task": "clasify"}, "task: Input should be 'pretrain', 'classify' or 'tag'"),
         ({"encode": {"tokenizer": "v", "columns": ["tree"]}}, "add a `graph` section"),
         ({"encode": {"tokenizer": "v", "columns": ["coarse"]}}, "add `encode.coarse`"),
+        ({"graph": {"triples": "a.spo"}}, "encode.columns lacks 'tree'"),
+        ({"encode": {"tokenizer": "v", "coarse": {"vocab": "c"}}}, "encode.columns lacks 'coarse'"),
         ({"annotate": {"parser": "none"}}, "'syntax' but annotate.parser is 'none'"),
         ({"task": "pretrain", "input": {"format": "text", "files": []}}, "input.files"),
         ({"input": {"format": "tsv", "files": "a.tsv"}}, "needs `input.label`"),
