@@ -8,11 +8,15 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable
 from pathlib import Path
+from typing import Any
+
+import numpy as np
 
 from corpora import schema
 from corpora.schema import Column
 from corpora.verify import RULES
 from pipelines.config import reference
+from tests.rows import make_rows
 
 README = Path(__file__).parents[1] / "README.md"
 
@@ -79,6 +83,47 @@ def test_every_link_and_command_exists() -> None:
     cli = (root / "pipelines/cli.py").read_text(encoding="utf-8")
     for command in set(re.findall(r"^treegraft ([a-z]+)", text, re.MULTILINE)):
         assert f"def {command}(" in cli or f'name="{command}"' in cli, command
+
+
+def test_the_masks_shown_are_the_masks() -> None:
+    """README's block runs, and agrees with loops over trees and heads."""
+    text = README.read_text(encoding="utf-8")
+    code = re.search(r"<!-- masks -->\n```python\n(.*?)```", text, re.DOTALL)
+    assert code
+    shown: dict[str, Any] = {}
+    exec(code[1], shown)  # our own README
+    for row in make_rows(5, "tag", schema.GROUPS, 60):
+        r = {name: np.array(value) if isinstance(value, list) else value for name, value in row.items()}
+        words, heads = r["word_index"], r["word_heads"]
+
+        def climbs(low: int, high: int, heads: Any = heads) -> bool:
+            """Whether `high` is `low` or above it."""
+            while low != high and heads[low] != low:
+                low = heads[low]
+            return low == high
+
+        up, down = shown["syntax"](r), shown["syntax"](r, children=True)
+        for i, a in enumerate(words):
+            for j, b in enumerate(words):
+                both = a >= 0 and b >= 0
+                assert up[i, j] == (i == j or (both and climbs(a, b)))
+                assert down[i, j] == (i == j or (both and climbs(b, a)))
+        matrix, branch, mention = shown["visible"](r), r["tree_branch"], r["tree_mention"]
+        for i in range(len(branch)):
+            for j in range(len(branch)):
+                trunk = (branch[i] == 0) + (branch[j] == 0)
+                own = trunk == 1 and mention[i] == mention[j] >= 0
+                assert matrix[i, j] == (branch[i] == branch[j] or own)
+        labels = iter(r["token_labels"])
+        assert shown["tree_labels"](r).tolist() == [-100 if b else next(labels) for b in branch]
+    pair = {"token_type_ids": np.array([0, 0, 0, 1, 1])}
+    assert shown["unilm"](pair, "sequence-to-sequence").astype(int).tolist() == [
+        [1, 1, 1, 0, 0],
+        [1, 1, 1, 0, 0],
+        [1, 1, 1, 0, 0],
+        [1, 1, 1, 1, 0],
+        [1, 1, 1, 1, 1],
+    ]
 
 
 if __name__ == "__main__":
