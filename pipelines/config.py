@@ -38,8 +38,9 @@ Fraction = Annotated[float, Field(ge=0.0, le=1.0)]
 class AnnotateConfig(_Section):
     """Sentences, words and parses."""
 
-    sentences: Literal["rules", "parser"] = "rules"
-    """Split by punctuation rules, or where the parser of a spaced language sees a new sentence."""
+    sentences: Literal["rules", "parser", "lines"] = "rules"
+    """Split by punctuation rules, where the parser of a spaced language sees a new sentence, or at line
+    ends alone (BERT's files of a sentence a line)."""
     parser: str = "default"
     """`default` (embedded), `none`, or any installed spaCy pipeline name or path."""
     user_dict: str | None = None

@@ -41,6 +41,9 @@ class Annotator:
     parser: Parser | None
     max_sentence_words: int
     find_sentences: bool
+    """Sentences are where the parser sees them."""
+    lines: bool = False
+    """Sentences are lines."""
 
     def annotate(self, texts: Sequence[str]) -> tuple[dict[str, pa.Array], Counter[str]]:
         """Columns of the groups sentences, words and parse, one list per text, and counts."""
@@ -53,7 +56,7 @@ class Annotator:
         return {name: pa.concat_arrays([p[name] for p in parts]) for name in parts[0]}, counts
 
     def _annotate(self, texts: Sequence[str]) -> tuple[dict[str, pa.Array], Counter[str]]:
-        sentences = sentences_of(texts, self.language)
+        sentences = sentences_of(texts, self.language, lines=self.lines)
         parsed = None
         with (self.parser or self.segmenter).zone():
             words = self.segmenter.segment(texts, sentences)

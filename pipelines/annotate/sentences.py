@@ -92,9 +92,15 @@ _STARTERS = _words(
 )
 
 
-def split_sentences(text: str, language: str) -> tuple[list[int], list[int]]:
-    """Sentence starts and stops, in characters, of a text in `language` (`zh`, `en`, ...)."""
-    cuts = _chinese(text) if language in CHINESE_RULES else _english(text)
+def split_sentences(text: str, language: str, *, lines: bool = False) -> tuple[list[int], list[int]]:
+    """Sentence starts and stops, in characters, of a text in `language` (`zh`, `en`, ...).
+
+    With `lines` a sentence is a line, as in BERT's pretraining files; only LF and CRLF end one.
+    """
+    if lines:
+        cuts = [match.end() for match in re.finditer("\n", text)]
+    else:
+        cuts = _chinese(text) if language in CHINESE_RULES else _english(text)
     cuts.append(len(text))
     starts, stops, at = [], [], 0
     for cut in cuts:

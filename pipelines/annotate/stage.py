@@ -276,7 +276,8 @@ class Annotate(Stage):
                 raise
             return None
         find = settings.sentences == "parser" and language not in CHINESE_RULES
-        return Annotator(language, segmenter, parser, settings.max_sentence_words, find)
+        lines = settings.sentences == "lines"
+        return Annotator(language, segmenter, parser, settings.max_sentence_words, find, lines)
 
 
 def primary_language(tag: str) -> str:

@@ -63,9 +63,9 @@ class Words(Spans):
         return Spans(self.starts[first], self.stops[last], offsets.astype(np.int64))
 
 
-def sentences_of(texts: Sequence[str], language: str) -> Spans:
-    """Sentences of each text by the rules of `pipelines.annotate.sentences`."""
-    split = [split_sentences(text, language) for text in texts]
+def sentences_of(texts: Sequence[str], language: str, *, lines: bool = False) -> Spans:
+    """Sentences of each text by the rules of `pipelines.annotate.sentences`, or its lines."""
+    split = [split_sentences(text, language, lines=lines) for text in texts]
     starts = np.fromiter(chain.from_iterable(s[0] for s in split), dtype=np.int64)
     stops = np.fromiter(chain.from_iterable(s[1] for s in split), dtype=np.int64)
     return Spans(starts, stops, bounds([len(s[0]) for s in split]))

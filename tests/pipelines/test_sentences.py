@@ -143,3 +143,15 @@ def test_hostile_text_takes_linear_time(unit, language):
     begin = time.perf_counter()
     split_sentences(text, language)
     assert time.perf_counter() - begin < 20  # minutes if it were quadratic
+
+
+@pytest.mark.parametrize("language", ["zh", "en"])
+def test_a_sentence_may_be_a_line(language: str) -> None:
+    """BERT's files: a sentence a line, whatever its punctuation. Only LF and CRLF end a line."""
+    text = "Thanks,\nSean \r\n\n  One. Two.\u2028三。四\n"
+    starts, stops = split_sentences(text, language, lines=True)
+    assert [text[a:b] for a, b in zip(starts, stops, strict=True)] == [
+        "Thanks,",
+        "Sean",
+        "One. Two.\u2028三。四",
+    ]
