@@ -17,6 +17,8 @@ class Part:
     name: str
     start: int
     stop: int | None
+    sha256: str = ""
+    """Hash (hex) that the file must have, where that is known: a shard of an earlier stage."""
 
 
 @dataclass(frozen=True)

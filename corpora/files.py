@@ -31,6 +31,9 @@ URI = re.compile(r"^[A-Za-z][A-Za-z0-9+.-]*://")
 TEMPORARY = ".tmp-"
 """Start of the name of every file that is being written."""
 
+_TEMPORARY_NAME = re.compile(re.escape(TEMPORARY) + r"(?:[A-Za-z0-9]+-)?\d+-\d+-.+", re.DOTALL)
+"""`.tmp-<host>-<pid>-<n>-<name>`; folders of graphs have no host."""
+
 _CODECS = {".gz": "gzip", ".bz2": "bz2", ".zst": "zstd"}
 _OUT_OF_SPACE = {errno.ENOSPC, errno.EDQUOT}
 _counter = itertools.count()
@@ -380,7 +383,7 @@ def _out_of_space(error: OSError, path: str, folder: str) -> OSError:
 
 def remove_temporaries(folder: str) -> list[str]:
     """Remove what writers that died left in `folder`; returns the names removed."""
-    names = [n for n in list_names(folder) if n.startswith(TEMPORARY)]
+    names = [n for n in list_names(folder) if _TEMPORARY_NAME.fullmatch(n)]
     for name in names:
         remove(join(folder, name))
     return names

@@ -170,7 +170,9 @@ def read_manifest(folder: str) -> Manifest:
     try:
         body = json.loads(files.read_bytes(path).decode("utf-8"))
     except (ValueError, RecursionError, OSError) as error:  # bad JSON and bad UTF-8 are ValueErrors
-        raise ManifestError(f"{path} cannot be read ({error}); run the pipeline again") from error
+        raise ManifestError(
+            f"{path} cannot be read ({error}); run the pipeline again, with --overwrite"
+        ) from error
     return parse_manifest(body, path)
 
 
@@ -182,7 +184,7 @@ def parse_manifest(body: Any, path: str) -> Manifest:
     if version != MANIFEST_VERSION or isinstance(version, bool):
         raise ManifestError(
             f"{path} has manifest version {version!r}, this release reads {MANIFEST_VERSION}; "
-            "run the pipeline again or install the matching release"
+            "run the pipeline again (with --overwrite), or install the matching release"
         )
     try:
         return Manifest.model_validate(body)

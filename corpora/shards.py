@@ -32,7 +32,7 @@ from corpora.batches import (
     schema_difference,
 )
 
-__all__ = ["ShardError", "ShardInfo", "ShardWriter", "open_shard", "read_batches", "read_rows"]
+__all__ = ["ShardError", "ShardInfo", "ShardWriter", "check_shard", "open_shard", "read_batches", "read_rows"]
 
 MAX_BATCH_ROWS = 4096
 MAX_BATCH_BYTES = 64 * 2**20
@@ -230,6 +230,16 @@ def open_shard(path: str, fields: Sequence[int] | None = None) -> pa.RecordBatch
         raise ShardError(
             f"{path} is not a whole Arrow IPC file ({error}); it was cut short or is another kind of file"
         ) from error
+
+
+def check_shard(path: str, sha256: str) -> None:
+    """Raise ShardError unless the file's bytes have this hash (hex). Reads the file once, at disk speed."""
+    digest = hashlib.sha256()
+    with files.open_read(path) as file:
+        while data := file.read(1 << 20):
+            digest.update(data)
+    if digest.hexdigest() != sha256:
+        raise ShardError(f"{path} was changed after it was written: its hash is not the one in its manifest")
 
 
 def read_rows(path: str, start: int, count: int) -> pa.Table:

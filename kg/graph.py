@@ -62,7 +62,7 @@ class KnowledgeGraph:
                 if store.file_sha256(folder / name) != facts.get("sha256"):
                     raise GraphError(
                         f"graph {folder}: {name} was changed after it was compiled (its hash differs); "
-                        "compile the triples again with `treegraft kg build`"
+                        "compile the triples again"
                     )
         try:
             trie = marisa_trie.Trie().mmap(str(folder / store.TRIE))
@@ -95,8 +95,7 @@ class KnowledgeGraph:
         )
         if wrong:
             raise GraphError(
-                f"graph {self.folder}: its files belong to different graphs; "
-                "compile the triples again with `treegraft kg build`"
+                f"graph {self.folder}: its files belong to different graphs; compile the triples again"
             )
 
     def subject_id(self, subject: str) -> int:

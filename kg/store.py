@@ -100,7 +100,7 @@ def write(folder: Path, info: GraphInfo) -> None:
 def read_meta(folder: Path) -> tuple[GraphInfo, Mapping[str, Mapping[str, Any]]]:
     """Facts and file table of a compiled graph. Raises GraphError where the folder is not one, is of
     another version, or lacks bytes."""
-    again = "compile the triples again with `treegraft kg build`"
+    again = "compile the triples again"
     if not folder.exists():
         raise GraphError(f"graph folder {folder} does not exist; {again}")
     if not (folder / META).is_file():

@@ -24,12 +24,12 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
-from corpora.blocks import Block
+from corpora.blocks import Block, Part
 from corpora.manifest import Manifest
 from corpora.plan import MAX_BLOCK_BYTES
 from corpora.records import EXCERPT_CHARS, Reject
 from corpora.schema import IGNORED_LABEL, SCHEMA_VERSION, row_schema
-from corpora.shards import open_shard, read_batches
+from corpora.shards import ShardError, check_shard, open_shard, read_batches
 from kg.tree import build_trees
 from pipelines.config import Config
 from pipelines.encode import columns
@@ -173,6 +173,8 @@ class Encode(Stage):
         """
         (part,) = block.parts
         together = (self._config.run.block_bytes or MAX_BLOCK_BYTES) if self._config.task == "pretrain" else 0
+        if part.sha256:
+            _check(part)
         for table in _tables(open_shard(part.path), together):
             self.encode_table(table, block.split, out)
 
@@ -310,6 +312,16 @@ class Encode(Stage):
             path, _, byte = table["source"][index].as_py().rpartition("@")
             excerpt = table["text"][index].as_py()[:EXCERPT_CHARS]
             out.reject(Reject(path, int(byte), None, reason, details[reason], excerpt))
+
+
+def _check(part: Part) -> None:
+    """The annotated shard must be there as it was written; its folder has no say in what became of it."""
+    try:
+        check_shard(part.path, part.sha256)
+    except (OSError, ShardError) as error:
+        raise ValueError(
+            f"{error}. Annotate the corpus again: treegraft annotate CONFIG --overwrite"
+        ) from error
 
 
 def _row_ids(table: pa.Table, rows: Rows) -> list[str]:

@@ -156,9 +156,49 @@ def test_an_unfinished_run_of_another_kind_is_not_mixed_in(source: Path, tmp_pat
 def test_discard_takes_only_what_a_run_wrote(source: Path, tmp_path: Path) -> None:
     out = tmp_path / "out"
     drive(source, out, Upper(), workers=1)
-    (out / "notes.txt").write_text("mine")
+    mine = [
+        "notes.txt",
+        "mine.arrow",
+        ".tmp-mine",
+        ".tmp-1/x",
+        "rejects/mine.jsonl",
+        "_work/mine.json",
+        "_work/m.txt",
+    ]
+    for name in mine:
+        (out / name).parent.mkdir(exist_ok=True)
+        (out / name).write_text("mine")
+    (out / ".tmp-host-1-2-train-00000-of-00001.arrow").write_text("left by a run that died")
     discard(str(out))
-    assert [p.name for p in out.rglob("*") if p.is_file() and p.name != "lock"] == ["notes.txt"]
+    left = [str(p.relative_to(out)) for p in out.rglob("*") if p.is_file() and p.name != "lock"]
+    assert sorted(left) == sorted(mine)
+    drive(source, out, Upper(), workers=1)
+    assert all((out / name).read_text() == "mine" for name in mine)
+
+
+def test_shards_that_no_run_wrote_are_not_written_over(source: Path, tmp_path: Path) -> None:
+    (tmp_path / "train-00000-of-00001.arrow").write_text("mine")
+    with pytest.raises(RunError, match=r"train-00000-of-00001\.arrow.*--overwrite"):
+        Run(Upper(), blocks_of(source), str(tmp_path)).prepare()
+
+
+@pytest.mark.parametrize("record", [b"", b"{", b"{}", b"[1]", b"\xff", b'{"shard": {"name": "x"}}'])
+def test_a_damaged_record_or_a_lost_shard_is_done_again(
+    source: Path, tmp_path: Path, expected: dict[str, bytes], record: bytes
+) -> None:
+    out = tmp_path / "out"
+    run = Run(Upper(), blocks_of(source), str(out))
+    run.prepare()
+    execute(run, workers=1)
+    (out / "_work/train-00000-of-00200.json").write_bytes(record)
+    (out / run.blocks[1].shard_name).unlink()
+    (out / run.blocks[2].shard_name).write_bytes(b"cut")
+    again = Run(Upper(), blocks_of(source), str(out))
+    again.prepare()
+    lost = {run.blocks[i].shard_name for i in (0, 1, 2)}
+    assert {b.shard_name for b in again.pending()} == lost
+    drive(source, out, Upper(), workers=1)
+    assert content(out) == expected
 
 
 @pytest.mark.parametrize(
