@@ -106,15 +106,20 @@ class Report:
 
     def render(self) -> list[str]:
         """The report as lines of plain text."""
-        read = ", ".join(f"{self.counts[k]:,} {k}" for k in self.counts if self.counts[k] or k == "rows")
+        read = ", ".join(_count(self.counts[k], k) for k in self.counts if self.counts[k] or k == "rows")
         if self.ok:
             return [f"ok: {read}; every rule holds"]
         lines = [str(problem) for problem in self.problems]
-        lines.append(f"{sum(self.rule_counts.values()):,} problems in {read}:")
+        lines.append(f"{_count(sum(self.rule_counts.values()), 'problems')} in {read}:")
         for rule, count in self.rule_counts.items():
             more = f", first {SHOWN_PER_RULE} shown" if count > SHOWN_PER_RULE else ""
             lines.append(f"  {rule}: {count:,}{more} - must hold: {RULES[rule]}")
         return lines
+
+
+def _count(count: int, nouns: str) -> str:
+    """`1 row`, `2 rows`; `nouns` is the plural."""
+    return f"{count:,} {nouns.removesuffix('s') if count == 1 else nouns}"
 
 
 class Findings:

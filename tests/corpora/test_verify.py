@@ -305,3 +305,12 @@ def test_no_damage_to_a_shard_makes_verify_fail(stage, tmp_path):
         admit(folder)
         found |= set(verify(str(folder)).rule_counts)
     assert len(found) > 8
+
+
+def test_one_of_a_thing_is_singular():
+    whole = Report([], {"shards": 1, "rows": 1, "tokens": 2, "words": 0, "bytes": 1})
+    assert whole.render() == ["ok: 1 shard, 1 row, 2 tokens, 1 byte; every rule holds"]
+    wrong = Report([Problem("", None, "manifest", "none")], {"shards": 2, "rows": 0}, {"manifest": 1})
+    assert wrong.render()[1] == "1 problem in 2 shards, 0 rows:"
+    wrong.rule_counts["manifest"] = 1200
+    assert wrong.render()[1] == "1,200 problems in 2 shards, 0 rows:"
