@@ -35,7 +35,8 @@ class SplitStats:
     shards: int = 0
     tally: Counter[str] = field(default_factory=Counter)
     """tokens, text_tokens, unknown, full (rows of `max_length`), coarse_tokens, coarse_text_tokens,
-    coarse_unknown, rows_with_branches, branches, branch_tokens."""
+    coarse_unknown, rows_with_branches, branches, branch_tokens, unlabelled (rows with neither label nor
+    score, of a task that has labels by row)."""
     histograms: dict[str, Histogram] = field(default_factory=dict)
     labels: Counter[str] = field(default_factory=Counter)
     token_labels: Counter[str] = field(default_factory=Counter)
@@ -109,7 +110,7 @@ def collect(folder: str | Path, progress: Callable[[int], None] = lambda rows: N
         for batch in opened.batches(name):
             split.rows += batch.num_rows
             if opened.stage == "annotate":
-                _count_documents(split, batch)
+                _count_documents(split, batch, opened.metadata)
             else:
                 _count_rows(split, batch, opened.metadata)
             progress(read := read + batch.num_rows)
@@ -177,7 +178,7 @@ def _count_trees(split: SplitStats, batch: pa.RecordBatch, trunk: np.ndarray) ->
     first = mention >= 0
     first[1:] &= mention[1:] != mention[:-1]
     split.histogram("tree tokens").add(np.diff(rows))
-    split.histogram("mentions").add(_sums(first, rows))
+    split.histogram("grafted mentions").add(_sums(first, rows))
     split.histogram("branches").add(branches)
     split.histogram("branch tokens").add(_sums(branch > 0, rows))
     if len(at := rows[:-1][np.diff(rows) > 0]):
@@ -190,7 +191,7 @@ def _count_trees(split: SplitStats, batch: pa.RecordBatch, trunk: np.ndarray) ->
     split.triples.add(triples)
 
 
-def _count_documents(split: SplitStats, batch: pa.RecordBatch) -> None:
+def _count_documents(split: SplitStats, batch: pa.RecordBatch, meta: dict[str, Any]) -> None:
     names = set(batch.schema.names)
     split.histogram("characters").add(_integers(pc.utf8_length(batch.column("text"))))
     for suffix in ("", "_pair"):
@@ -213,6 +214,8 @@ def _count_documents(split: SplitStats, batch: pa.RecordBatch) -> None:
         _count_names(split.deprels, _integers(relations.indices), relations.dictionary.to_pylist())
     split.labels.update(_texts(batch.column("label")))
     split.token_labels.update(_texts(batch.column("tag_labels").flatten()))
+    if meta.get("task") == "classify":
+        _count_unlabelled(split, batch)
 
 
 def _count_parse(split: SplitStats, heads: np.ndarray, rows: np.ndarray, firsts: np.ndarray) -> None:
@@ -248,6 +251,7 @@ def _count_labels(split: SplitStats, batch: pa.RecordBatch, meta: dict[str, Any]
         labels, _ = _flat(batch, "token_labels")
         _count_names(split.token_labels, labels[labels != IGNORED_LABEL], names)
         return
+    _count_unlabelled(split, batch)
     labels = batch.column("label")
     if meta.get("task") == "pretrain":
         for entry in pc.value_counts(labels).to_pylist():
@@ -258,6 +262,13 @@ def _count_labels(split: SplitStats, batch: pa.RecordBatch, meta: dict[str, Any]
     if len(scores):
         values = scores.to_numpy().astype(np.float64)
         split.add_scores(len(values), float(values.sum()), float(values.min()), float(values.max()))
+
+
+def _count_unlabelled(split: SplitStats, batch: pa.RecordBatch) -> None:
+    missing = batch.column("label").is_null()
+    if "label_score" in batch.schema.names:
+        missing = pc.and_(missing, batch.column("label_score").is_null())
+    split.tally["unlabelled"] += missing.true_count
 
 
 def _count_names(counts: Counter[str], indices: np.ndarray, names: Sequence[str]) -> None:

@@ -5,17 +5,18 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
-from rich import box
 from rich.cells import cell_len
 from rich.console import Console, RenderableType
-from rich.table import Table
 from rich.text import Text
 
 from pipelines.view import page
 from pipelines.view.legible import clip, legible, plural
 from pipelines.view.stats import TOP, SplitStats, Stats, collect
+from pipelines.view.tables import Column, fitted, side_by_side
 
 _PERCENTILES = (0.05, 0.25, 0.5, 0.75, 0.95, 0.99)
+_RANKS = {"median": 1, "max": 2, "mean": 3, "95%": 4, "min": 5, "75%": 6, "25%": 7, "99%": 8, "5%": 9}
+"""Columns of the distributions, most wanted first: a narrow terminal gets the first ones."""
 _EIGHTHS = " ▏▎▍▌▋▊▉█"
 _UNITS = {
     "tokens": "tokens per row",
@@ -26,11 +27,13 @@ _UNITS = {
     "head distance": "distance to the head, in words",
     "coarse tokens": "coarse tokens per row",
     "tree tokens": "tree tokens per row",
-    "mentions": "mentions per row",
+    "grafted mentions": "grafted mentions per row",
     "branches": "branches per row",
     "branch tokens": "tokens added by branches per row",
     "highest soft position": "highest soft position per row",
 }
+_COUNTED = {"mentions": "mentions found", "mentions_grafted": "grafted mentions"}
+"""Counters of a run whose own names say too little beside the other figures."""
 _DRAWN = ("tokens", "characters", "words", "parse depth", "head distance", "branches", "branch tokens")
 """Histograms with bars; the others stand in the table of distributions."""
 
@@ -40,7 +43,7 @@ def show(folder: str | Path, console: Console, html: str | Path | None = None) -
     if html is not None:
         page.check_target(html)
     with console.status("reading") as status:
-        stats = collect(folder, lambda rows: status.update(f"read {rows:,} rows"))
+        stats = collect(folder, lambda rows: status.update(f"read {plural(rows, 'row')}"))
     for part in stats_parts(stats, console.width):
         console.print(part)
     if html is not None:
@@ -75,11 +78,13 @@ def overview(stats: Stats) -> list[tuple[str, list[str]]]:
         ratios = [_ratio(s.tally["text_tokens"], s.tally["coarse_text_tokens"]) for s in splits.values()]
         lines.append(("fine per coarse token", ratios))
     if "branch_tokens" in stats.total.tally:
-        mentions = [f"{s.histogram('mentions').sum:,}" for s in splits.values()]
-        lines.append(("mentions", mentions))
+        mentions = [f"{s.histogram('grafted mentions').sum:,}" for s in splits.values()]
+        lines.append(("grafted mentions", mentions))
         add("branches", "branches")
         add("rows with branches", "rows_with_branches", "rows")
         add("tokens added by branches", "branch_tokens", "tokens")
+    if stats.total.tally["unlabelled"]:
+        add(f"{unit} without label", "unlabelled", "rows")
     if stats.total.scores:
         lines.append(("score: mean (least to greatest)", [_scores(s) for s in splits.values()]))
     return lines
@@ -98,11 +103,8 @@ def stats_parts(stats: Stats, width: int) -> list[RenderableType]:
     splits = columns(stats)
     head = Text.assemble((legible(stats.path), "bold"), f"  {stats.stage}, task {legible(stats.task)}")
     parts: list[RenderableType] = [head, *(Text(legible(n), "yellow") for n in stats.notes)]
-    table = _table(["", *splits])
-    for name, values in overview(stats):
-        table.add_row(Text(name), *map(Text, values))
-    parts += [Text(), table]
-    parts += [_title("distributions"), _distributions(splits)]
+    parts += [Text(), *side_by_side(list(splits), overview(stats), width)]
+    parts += _distributions(splits, width)
     total = stats.total
     for name in _DRAWN:
         if name in total.histograms and total.histograms[name].total:
@@ -118,10 +120,8 @@ def stats_parts(stats: Stats, width: int) -> list[RenderableType]:
             bars(stats.top_triples, width, share_of=total.tally["branches"]),
         ]
     for title, by_split in _reasons(stats):
-        table = _table(["", *splits])
-        for reason, values in by_split:
-            table.add_row(Text(legible(reason)), *map(Text, values))
-        parts += [_title(title), table]
+        rows = [(legible(reason), values) for reason, values in by_split]
+        parts += [_title(title), *side_by_side(list(splits), rows, width)]
     return parts
 
 
@@ -146,11 +146,13 @@ def bars(items: Sequence[tuple[str, int]], width: int, share_of: int | None = No
     return text
 
 
-def _distributions(splits: Mapping[str, SplitStats]) -> Table:
-    table = _table(["", *(["split"] if len(splits) > 1 else []), "mean", "min", *_percent_names(), "max"])
-    for row in _distribution_rows(splits):
-        table.add_row(*map(Text, row))
-    return table
+def _distributions(splits: Mapping[str, SplitStats], width: int) -> list[RenderableType]:
+    labels = ["", *(["split"] if len(splits) > 1 else [])]
+    columns = [Column(name, number=False) for name in labels]
+    columns += [Column(name, rank=_RANKS[name]) for name in _figure_names()]
+    table, left_out = fitted(columns, [[*map(Text, row)] for row in _distribution_rows(splits)], width)
+    note = f"  left out at {width} columns: {', '.join(left_out)}" if left_out else ""
+    return [Text.assemble(_title("distributions"), (note, "dim")), table]
 
 
 def _distribution_rows(splits: Mapping[str, SplitStats]) -> list[list[str]]:
@@ -166,8 +168,8 @@ def _distribution_rows(splits: Mapping[str, SplitStats]) -> list[list[str]]:
     return rows
 
 
-def _percent_names() -> list[str]:
-    return ["median" if p == 0.5 else f"{p:.0%}" for p in _PERCENTILES]
+def _figure_names() -> list[str]:
+    return ["mean", "min", *("median" if p == 0.5 else f"{p:.0%}" for p in _PERCENTILES), "max"]
 
 
 def _categories(stats: Stats) -> list[tuple[str, list[tuple[str, int]]]]:
@@ -195,7 +197,7 @@ def _reasons(stats: Stats) -> list[tuple[str, list[tuple[str, list[str]]]]]:
     dropped = [(r, [f"{s.dropped().get(r, 0):,}" for s in splits]) for r in stats.total.dropped()]
     rejects = [(r, [f"{s.rejects[r]:,}" for s in splits]) for r, _ in stats.total.rejects.most_common()]
     others = [
-        (name.replace("_", " "), [f"{s.counters[name]:,}" for s in splits])
+        (_COUNTED.get(name, name.replace("_", " ")), [f"{s.counters[name]:,}" for s in splits])
         for name, count in sorted(stats.total.counters.items())
         if count and not name.startswith(("dropped_", "truncated"))
     ]
@@ -205,13 +207,6 @@ def _reasons(stats: Stats) -> list[tuple[str, list[tuple[str, list[str]]]]]:
         ("counted while it was made", others),
     ]
     return [(title, rows) for title, rows in found if rows]
-
-
-def _table(names: Sequence[str]) -> Table:
-    table = Table(box=box.SIMPLE_HEAD, pad_edge=False, show_edge=False)
-    for i, name in enumerate(names):
-        table.add_column(Text(name), justify="right" if i else "left", no_wrap=True)
-    return table
 
 
 # --- page -------------------------------------------------------------------------------------
@@ -224,10 +219,10 @@ def stats_page(stats: Stats) -> str:
     parts += [f'<p class="note">{page.esc(n)}</p>' for n in stats.notes]
     numeric = range(1, len(splits) + 1)
     parts.append(page.table(["", *splits], [[name, *values] for name, values in overview(stats)], numeric))
-    header = ["", *(["split"] if len(splits) > 1 else []), "mean", "min", *_percent_names(), "max"]
+    header = ["", *(["split"] if len(splits) > 1 else []), *_figure_names()]
     parts.append("<h2>distributions</h2>")
     rows = _distribution_rows(splits)
-    parts.append(page.table(header, rows, range(len(header) - len(_PERCENTILES) - 3, len(header))))
+    parts.append(page.table(header, rows, range(len(header) - len(_figure_names()), len(header))))
     parts += _histograms(stats, stats.total)
     parts += [page.bars(title, items) for title, items in _categories(stats)]
     if stats.top_triples:

@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import io
+import os
 import random
 import statistics
+import subprocess
+import sys
 from collections import Counter
 from itertools import pairwise
 from pathlib import Path
@@ -16,6 +19,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from rich.cells import cell_len
 from rich.console import Console
+from rich.text import Text
 
 from corpora.manifest import read_manifest, write_manifest
 from corpora.schema import row_schema
@@ -25,6 +29,7 @@ from pipelines.view.histogram import Histogram, TripleCounts
 from pipelines.view.rowview import NSP
 from pipelines.view.stats import collect, depths
 from pipelines.view.stats_show import bars, overview, show, stats_page
+from pipelines.view.tables import Column, fitted
 from tests import rows
 from tests.pipelines.handmade import Vocabulary, make_row, write_dataset
 from tests.pipelines.test_inspect import EVIL, Page
@@ -62,7 +67,7 @@ def naive(made: list[dict[str, Any]]) -> dict[str, Counter[Any]]:
                 add("head distance", abs(word - head))
         add("coarse tokens", len(row["coarse_ids"]))
         add("tree tokens", len(row["tree_ids"]))
-        add("mentions", len({m for m in row["tree_mention"] if m >= 0}))
+        add("grafted mentions", len({m for m in row["tree_mention"] if m >= 0}))
         add("branches", len(row["branch_triples"]))
         add("branch tokens", sum(b > 0 for b in row["tree_branch"]))
         add("highest soft position", max(row["tree_soft_positions"]))
@@ -93,7 +98,7 @@ def test_figures_equal_a_naive_count(tmp_path_factory: pytest.TempPathFactory, s
         assert part.rows == len(own)
         for name, histogram in part.histograms.items():
             assert counted(histogram) == expected.get(name, Counter()), name
-        assert {"tokens", "words", "parse depth", "mentions", "branch tokens"} <= set(part.histograms)
+        assert {"tokens", "words", "parse depth", "grafted mentions", "branch tokens"} <= set(part.histograms)
         assert part.deprels == expected["deprels"]
         ids, counts = part.triples.items()
         assert dict(zip(ids.tolist(), counts.tolist(), strict=True)) == expected.get("triples", {})
@@ -107,12 +112,16 @@ def test_figures_equal_a_naive_count(tmp_path_factory: pytest.TempPathFactory, s
         assert part.tally["full"] == sum(len(row["input_ids"]) >= 12 for row in own)
         assert part.tally["rows_with_branches"] == sum(bool(row["branch_triples"]) for row in own)
         if task == "tag":
+            assert "unlabelled" not in part.tally
             labels = [rows.LABELS[x] for row in own for x in row["token_labels"] if x != -100]
             assert part.token_labels == Counter(labels)
         elif task == "pretrain":
             assert part.labels == Counter(NSP[row["label"]] for row in own)
+            assert part.tally["unlabelled"] == sum(row["label"] is None for row in own)
         else:
             assert part.labels == Counter(rows.LABELS[r["label"]] for r in own if r["label"] is not None)
+            bare = [r for r in own if r["label"] is None and r["label_score"] is None]
+            assert part.tally["unlabelled"] == len(bare)
             scores = [float(np.float32(r["label_score"])) for r in own if r["label_score"] is not None]
             if scores:
                 assert part.scores == pytest.approx([len(scores), sum(scores), min(scores), max(scores)])
@@ -153,6 +162,7 @@ def test_annotated_folders_are_counted_too(
         assert part.deprels == Counter(d for row, s in sides for d in row[f"word_deprels{s}"])
     assert part.labels == Counter(row["label"] for row in made if row["label"] is not None)
     assert part.token_labels == Counter(x for row in made for x in row["tag_labels"] or ())
+    assert part.tally["unlabelled"] == sum(r["label"] is None and r["label_score"] is None for r in made)
 
 
 # --- histograms -------------------------------------------------------------------------------
@@ -275,7 +285,8 @@ def test_overview_per_split_and_in_total(dataset: Path) -> None:
     assert lines["fine per coarse token"] == ["1.333", "1.500", "1.375"]
     assert lines["rows with branches"] == ["2 (66.7%)", "1 (100.0%)", "3 (75.0%)"]
     assert lines["tokens added by branches"] == ["8 (57.1%)", "4 (80.0%)", "12 (63.2%)"]
-    assert lines["mentions"] == ["2", "1", "3"]
+    assert lines["grafted mentions"] == ["2", "1", "3"]
+    assert "rows without label" not in lines
     assert lines["rejected records"] == ["3", "3", "6"]
     assert lines["truncated rows"] == ["2", "2", "4"]
 
@@ -302,6 +313,111 @@ def test_rejects_of_both_stages_are_shown(dataset: Path) -> None:
     assert dict(overview(stats))["rejected records"] == ["5", "3", "8"]
     (dataset / "annotated" / "manifest.json").write_text("{}", encoding="utf-8")
     assert "is not a treegraft manifest" in collect(dataset).notes[0]
+
+
+def test_no_name_means_two_things(dataset: Path) -> None:
+    """The run counts all mentions, the rows hold the grafted ones: 7 found, 3 grafted."""
+    manifest = read_manifest(str(dataset))
+    split = manifest.splits["train"].model_copy(update={"counters": {"mentions": 7, "mentions_grafted": 3}})
+    write_manifest(str(dataset), manifest.model_copy(update={"splits": {"train": split}}))
+    lines = [line.split() for line in printed(dataset, html=dataset / "s.html").splitlines()]
+    assert not [line for line in lines if line[:1] == ["mentions"] and line[1] != "found"]
+    assert next(line[-1] for line in lines if line[:2] == ["grafted", "mentions"]) == "3"
+    assert ["mentions", "found", "7", "0", "7"] in lines
+    texts = Page.parse((dataset / "s.html").read_text(encoding="utf-8")).texts
+    assert "mentions" not in texts
+    assert {"mentions found", "grafted mentions", "grafted mentions per row"} <= set(texts)
+
+
+@pytest.mark.parametrize("task", ["classify", "pretrain"])
+def test_rows_without_label_are_said(tmp_path: Path, task: str) -> None:
+    fine, coarse = Vocabulary(), Vocabulary()
+    made = [
+        make_row(fine, coarse, str(i), [["好"]], [0], label=label) for i, label in enumerate((0, None, 1))
+    ]
+    scored = make_row(fine, coarse, "s", [["好"]], [0], label=None, label_score=0.5)
+    shards = [[*made, scored]] if task == "classify" else [made]
+    folder = write_dataset(tmp_path / "d", {"train": shards, "dev": [made[:1]]}, fine, coarse, task=task)
+    lines = dict(overview(collect(folder)))
+    share = "25.0%" if task == "classify" else "33.3%"
+    assert lines["rows without label"][:2] == [f"1 ({share})", "0 (0.0%)"]
+
+
+def large(folder: Path, splits: int, longest: int) -> Path:
+    """As `splits` splits with long names, with figures of many digits."""
+    row = rows.make_documents(1, 1, parsed=True, pair=False)[0]
+    row = {**row, "text": row["text"] + " " * longest}
+    schema = rows.documents_schema(parsed=True, pair=False)
+    plain = {k: v for k, v in row.items() if k in schema.names}
+    names = [f"a_split_with_a_long_name_{i}" for i in range(splits)]
+    made = {name: [[plain] * (i + 1)] for i, name in enumerate(names)}
+    return rows.write_folder(folder, schema, made, stage="annotate", task="classify")
+
+
+@pytest.mark.parametrize("width", [60, 70, 80, 100, 200])
+@pytest.mark.parametrize(("splits", "longest"), [(1, 10), (2, 1_000), (7, 3_000_000)])
+def test_numbers_are_never_cut(tmp_path: Path, width: int, splits: int, longest: int) -> None:
+    """Every figure of the overview stands whole at every width; columns of distributions go by rank."""
+    folder = large(tmp_path / "d", splits, longest)
+    stats = collect(folder)
+    text = printed(folder, width=width)
+    lines = text.splitlines()
+    assert max(map(cell_len, lines)) <= width
+    assert "…" not in text
+    top = text[: text.index("distributions")].split()
+    for name, values in overview(stats):
+        for value in values:
+            for piece in value.split():
+                assert top.count(piece) >= values.count(value), (name, value)
+    at = next(i for i, line in enumerate(lines) if line.startswith("distributions"))
+    left_out = "left out" in lines[at]
+    at = next(i for i, line in enumerate(lines) if i > at and "median" in line)
+    header, body = lines[at].split(), lines[at + 2 : lines.index("", at)]
+    kept = [name for name in header if name != "split"]
+    assert {"median", "max"} <= set(kept)
+    assert left_out == (len(kept) < 9)
+    assert splits > 1 or {"min", "mean", "95%"} <= set(kept)
+    h = stats.total.histograms["characters"]
+    whole = {"mean": f"{h.mean:,.2f}", "min": f"{h.min:,}", "max": f"{h.max:,}"}
+    whole |= {"median": f"{h.percentile(0.5):,}", "95%": f"{h.percentile(0.95):,}"}
+    of_characters = [line.split() for line in body if line.startswith("characters")]
+    found = of_characters[-1][-len(kept) :]
+    assert len(of_characters) == len(stats.splits) + (splits > 1)
+    shown = dict(zip(kept, found, strict=True))
+    assert {k: shown[k] for k in whole if k in shown} == {k: v for k, v in whole.items() if k in shown}
+
+
+def test_columns_are_left_out_by_rank() -> None:
+    """A label of 22 cells that folds to 14 and columns of 5, 5 and 1, two cells apart: 39 cells, at least 31."""
+    ranks = {"a": 2, "b": 1, "c": 3}
+    columns = [Column("", number=False), *(Column(name, rank=rank) for name, rank in ranks.items())]
+    cells = [[Text("a label of some length"), Text("1,234"), Text("5,678"), Text("9")]]
+    for width in range(45, 13, -1):
+        table, left_out = fitted(columns, cells, width)
+        out = io.StringIO()
+        Console(file=out, width=width, color_system=None).print(table)
+        gone = "" if width >= 31 else "c" if width >= 28 else "ac" if width >= 21 else "abc"
+        assert left_out == list(gone)
+        kept = [value.plain for name, value in zip(ranks, cells[0][1:], strict=True) if name not in gone]
+        assert [word for word in out.getvalue().split() if word[0].isdigit()] == kept
+        assert max(map(cell_len, out.getvalue().splitlines())) <= width
+        assert width < 39 or "a label of some length" in out.getvalue()
+
+
+def test_eighty_columns_in_a_pipe(dataset: Path) -> None:
+    """No terminal: rich assumes 80 columns, and nothing is cut there either."""
+    done = subprocess.run(
+        [sys.executable, "-c", "from pipelines.cli import main; main()", "stats", str(dataset)],
+        capture_output=True,
+        text=True,
+        encoding="utf-8",
+        env={**os.environ, "COLUMNS": "", "PYTHONIOENCODING": "utf-8"},
+        check=True,
+    )
+    assert "…" not in done.stdout
+    assert "left out" not in done.stdout
+    header = next(line for line in done.stdout.splitlines() if "median" in line)
+    assert header.split() == ["split", "mean", "min", "5%", "25%", "median", "75%", "95%", "99%", "max"]
 
 
 def test_bars_line_up_and_never_hide_what_is_rare() -> None:
