@@ -18,12 +18,14 @@ from corpora import files
 from corpora.manifest import MANIFEST, SHARD_NAME, Manifest, ManifestError, read_manifest
 from corpora.schema import read_metadata
 from corpora.shards import ShardError, open_shard, read_batches
-from pipelines.view.legible import legible
+from pipelines.view.legible import legible, plural
 
 TOKENS = "tokens.txt"
 COARSE_TOKENS = "coarse_tokens.txt"
 GRAPH = "graph"
 ANNOTATED = "annotated"
+_WORK = "_work"
+_UNFINISHED = "the run that writes here did not finish; run the same command again to continue"
 
 
 class FolderError(ValueError):
@@ -93,7 +95,11 @@ class Folder:
             raise FolderError(f"split {split!r} of {self.path} has no rows")
         raise FolderError(
             f"split {split!r} of {self.path} has no row {number}: "
-            f"it holds {total:,} rows, numbered 0 to {total - 1}"
+            + (
+                f"it holds {total:,} rows, numbered 0 to {total - 1}"
+                if total > 1
+                else "it holds 1 row, number 0"
+            )
         )
 
     def row_of(self, id: str, split: str | None = None) -> tuple[Place, dict[str, Any]]:
@@ -178,7 +184,7 @@ def open_folder(path: str | Path) -> Folder:
     except ValueError as error:
         raise FolderError(f"{first.path}: {error}") from error
     notes = [
-        f"{missing:,} of {own[0].count:,} shards of split {split!r} are missing"
+        f"{missing:,} of {plural(own[0].count, 'shard')} of split {split!r} {'is' if missing == 1 else 'are'} missing"
         for split, own in shards.items()
         if (missing := own[0].count - len({s.index for s in own})) > 0
     ]
@@ -187,7 +193,7 @@ def open_folder(path: str | Path) -> Folder:
         manifest = read_manifest(path)
     except ManifestError as error:
         finished = files.exists(files.join(path, MANIFEST))
-        notes.append(str(error) if finished else f"no {MANIFEST}: the run that writes here did not finish")
+        notes.append(str(error) if finished else f"no {MANIFEST}: {_UNFINISHED}")
     return Folder(path, shards, schema, metadata, manifest, notes)
 
 
@@ -213,9 +219,24 @@ def _why_no_shards(path: str) -> str:
         return f"{path} does not exist; give the folder that `treegraft preprocess` wrote"
     if not files.is_uri(path) and not Path(path).is_dir():
         return f"{path} is a file; give the dataset's folder"
+    names = _names(path)
+    if _WORK in names or (names and {*names} <= {ANNOTATED, GRAPH, TOKENS, COARSE_TOKENS}):
+        # A run was here and came to no shard.
+        documents = files.join(path, ANNOTATED)
+        also = f"; did you mean its annotated documents, {documents}?" if _finished(documents) else ""
+        return f"{path} holds no shards yet: {_UNFINISHED}{also}"
+    below = [inner for name in names[:200] if _holds_shards(inner := files.join(path, name))]
     hint = "give the folder that `treegraft preprocess` wrote"
-    for name in _names(path)[:200]:
-        if any(SHARD_NAME.fullmatch(n) for n in _names(files.join(path, name))):
-            hint = f"did you mean {files.join(path, name)}?"
-            break
+    if whole := [inner for inner in below if _finished(inner)]:
+        hint = f"did you mean {whole[0]}?"
+    elif below:
+        hint = f"{below[0]} holds some, but {_UNFINISHED.replace('here', 'there')}"
     return f"{path} is not a dataset folder: it holds no shards (<split>-00000-of-00016.arrow); {hint}"
+
+
+def _finished(path: str) -> bool:
+    return files.exists(files.join(path, MANIFEST))
+
+
+def _holds_shards(path: str) -> bool:
+    return any(SHARD_NAME.fullmatch(name) for name in _names(path))

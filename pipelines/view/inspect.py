@@ -18,9 +18,10 @@ from rich.text import Text
 
 from pipelines.view.docview import DocumentView, document_view
 from pipelines.view.folder import FolderError, open_folder
-from pipelines.view.legible import clip, legible, legible_token
+from pipelines.view.legible import clip, legible, legible_token, plural
 from pipelines.view.maskview import grid_text, make_grid
 from pipelines.view.rowview import RowView, Word, row_view
+from pipelines.view.tables import Column, fitted
 from pipelines.view.treeview import layout_parse, layout_tree, parse_note, sentences, tree_note
 
 GRIDS = ("visible", "syntax", "none")
@@ -75,7 +76,8 @@ def render_row(
 
     `tokenizer` gives token strings by id; default: `tokens.txt` of the folder. `grid` is `visible`
     (the visible matrix; without a tree, the syntax mask), `syntax` or `none`; at most `max_grid`
-    tokens of it are drawn, around the first mention. Without `split` an id is looked for in every
+    tokens of it are drawn: of the visible matrix around the first mention, of the syntax mask from
+    the start. Without `split` an id is looked for in every
     split, and a number counts in `train` or else the first split.
 
     Raises:
@@ -114,10 +116,10 @@ def row_parts(view: RowView, width: int, grid: str, max_grid: int) -> list[Rende
     parts: list[RenderableType] = [_header(view)]
     for segment, text in zip("AB", view.texts, strict=False):
         name = f"text {segment}" if len(view.texts) > 1 else "text"
-        parts += [_title(name, f"{len(text):,} characters"), Text(legible(text))]
+        parts += [_title(name, plural(len(text), "character")), Text(legible(text))]
     if view.tree is not None:
         parts += [_title("sentence tree", tree_note(view)), tree_text(view, width)]
-    parts += [_title("tokens", f"{len(view.tokens):,}"), token_table(view)]
+    parts += token_parts(view, width)
     if view.words is not None:
         parts += parse_parts(view.words, width)
     if view.coarse is not None:
@@ -171,32 +173,32 @@ def tree_text(view: RowView, width: int) -> Text:
     return text
 
 
-def token_table(view: RowView) -> Table:
-    """Every token with the piece of text it stands for and its indices."""
-    table = Table(box=box.SIMPLE_HEAD, pad_edge=False, show_edge=False)
-    columns: list[tuple[str, bool, Callable[[int], Text]]] = [
-        ("#", True, lambda i: Text(str(i), "dim")),
-        ("token", False, lambda i: _token_text(view, i)),
-        ("id", True, lambda i: Text(str(view.tokens[i].id))),
-        ("text", False, lambda i: Text(legible_token(view.tokens[i].piece or ""))),
-        ("chars", False, lambda i: Text(_span(view, i), "dim")),
+def token_parts(view: RowView, width: int) -> list[RenderableType]:
+    """Every token with the piece of text it stands for and its indices; in a narrow terminal not all indices."""
+    columns: list[tuple[Column, Callable[[int], Text]]] = [
+        (Column("#"), lambda i: Text(str(i), "dim")),
+        (Column("token", number=False, least=8), lambda i: _token_text(view, i)),
+        (Column("id", rank=3), lambda i: Text(str(view.tokens[i].id))),
+        (Column("text", number=False, least=8), lambda i: Text(legible_token(view.tokens[i].piece or ""))),
+        (Column("chars", rank=2), lambda i: Text(_span(view, i), "dim")),
     ]
     if len(view.texts) > 1:
-        columns.append(("seg", False, lambda i: Text("AB"[view.tokens[i].segment & 1])))
+        columns.append((Column("seg", number=False), lambda i: Text("AB"[view.tokens[i].segment & 1])))
     if view.words is not None:
-        columns.append(("word", True, lambda i: Text(_index(view.tokens[i].word))))
+        columns.append((Column("word", rank=4), lambda i: Text(_index(view.tokens[i].word))))
     if view.coarse is not None:
-        columns.append(("coarse", True, lambda i: Text(_index(view.tokens[i].coarse))))
+        columns.append((Column("coarse", rank=5), lambda i: Text(_index(view.tokens[i].coarse))))
     if view.tree is not None:
-        columns.append(("soft", True, lambda i: Text(_index(view.tokens[i].soft))))
-        columns.append(("mention", True, lambda i: Text(_index(view.tokens[i].mention))))
+        columns.append((Column("soft"), lambda i: Text(_index(view.tokens[i].soft))))
+        columns.append((Column("mention", rank=1), lambda i: Text(_index(view.tokens[i].mention))))
     if view.task == "tag":
-        columns.append(("label", False, lambda i: Text(legible(view.tokens[i].label or ""), "bold")))
-    for name, right, _ in columns:
-        table.add_column(name, justify="right" if right else "left", no_wrap=True)
-    for token in view.tokens:
-        table.add_row(*[cell(token.index) for _, _, cell in columns])
-    return table
+        columns.append(
+            (Column("label", number=False), lambda i: Text(legible(view.tokens[i].label or ""), "bold"))
+        )
+    rows = [[cell(token.index) for _, cell in columns] for token in view.tokens]
+    table, left_out = fitted([column for column, _ in columns], rows, width)
+    note = f"; left out at {width} columns: {', '.join(left_out)}" if left_out else ""
+    return [_title("tokens", f"{len(view.tokens):,}{note}"), table]
 
 
 def coarse_table(view: RowView) -> Table:
@@ -256,7 +258,7 @@ def document_parts(view: DocumentView, width: int) -> list[RenderableType]:
         table.add_row(Text(name, "bold"), Text(legible(value)))
     parts: list[RenderableType] = [table]
     for name, side in zip(("text", "second text"), view.sides, strict=False):
-        parts += [_title(name, f"{len(side.text):,} characters"), Text(legible(side.text))]
+        parts += [_title(name, plural(len(side.text), "character")), Text(legible(side.text))]
         listed = Table(box=box.SIMPLE_HEAD, pad_edge=False, show_edge=False)
         for column in ("#", "chars", "sentence"):
             listed.add_column(column)

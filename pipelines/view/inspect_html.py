@@ -62,7 +62,7 @@ def document_page(view: DocumentView) -> str:
     parts += [f'<p class="note">{esc(n)}</p>' for n in view.notes]
     for name, side in zip(("text", "second text"), view.sides, strict=False):
         listed = [(i, f"{a}–{b}", side.text[a:b]) for i, (a, b) in enumerate(side.sentences)]
-        parts += [_h2(name, f"{len(side.text):,} characters"), f'<p class="text">{esc(side.text)}</p>']
+        parts += [_h2(name, plural(len(side.text), "character")), f'<p class="text">{esc(side.text)}</p>']
         parts += [
             _h2("sentences", f"{len(listed):,}"),
             table(("#", "chars", "sentence"), listed, numeric=(0,)),

@@ -8,7 +8,7 @@ import numpy as np
 from rich.cells import cell_len
 from rich.text import Text
 
-from pipelines.view.legible import clip, legible_token, pad
+from pipelines.view.legible import clip, legible_token, pad, plural
 from pipelines.view.rowview import RowView
 from pipelines.view.treeview import upright, window
 
@@ -52,11 +52,11 @@ def make_grid(
     if grid == "visible" and view.tree is not None:
         strings = [(legible_token(t.string), str(t.soft)) for t in view.tree]
         mention = next((i for i, t in enumerate(view.tree) if t.mention >= 0), None)
-        what, unit = "visible matrix", "tree tokens"
+        what, unit, numbers = "visible matrix", "tree token", "numbers are soft positions"
     elif view.words is not None:
         strings = [(legible_token(t.string), str(t.index)) for t in view.tokens]
-        mention = next((t.index for t in view.tokens if t.mention is not None), None)
-        what, unit = "syntax mask (ancestors)", "tokens"
+        mention = None  # the parse has nothing to do with mentions: shown from the start
+        what, unit, numbers = "syntax mask (ancestors)", "token", "numbers are token indices"
     else:
         return None
     size = max(max_grid, 1)
@@ -70,11 +70,11 @@ def make_grid(
         dfs = view.dfs or (np.zeros(0, int), np.zeros(0, int))
         words = [-1 if t.word is None else t.word for t in view.tokens[start:stop]]
         seen = ancestors(np.array(words, int), *dfs)
-    note = f"{len(strings):,} {unit}; ● = row sees column"
+    note = plural(len(strings), unit)
     if stop - start < len(strings):
         where = "around the first mention" if mention is not None else "from the start"
-        note = f"{unit} {start} to {stop - 1} of {len(strings):,}, {where}; ● = row sees column"
-    return what, note, strings[start:stop], seen
+        note = f"{unit}s {start} to {stop - 1} of {len(strings):,}, {where}"
+    return what, f"{note}; ● = row sees column; {numbers}", strings[start:stop], seen
 
 
 def grid_text(labels: Sequence[tuple[str, str]], seen: np.ndarray) -> Text:

@@ -179,6 +179,62 @@ def test_score_is_shown_and_a_row_of_the_second_shard_is_found(dataset: Path) ->
     assert "0.25" in text
 
 
+@pytest.mark.parametrize("width", [60, 80, 120])
+def test_narrow_terminals_fold_words_and_leave_numbers_whole(tmp_path: Path, width: int) -> None:
+    """All columns there are, and a token of 100 characters: a number is shown whole or its column left out."""
+    fine, coarse = Vocabulary(), Vocabulary()
+    row = make_row(
+        fine,
+        coarse,
+        "t#0",
+        [["w" * 100, "苹果"]],
+        [0, 0],
+        grafts=[(101, 103, [(1, "水果")])],
+        token_labels=[0],
+    )
+    row["text_pair"], row["token_labels"] = "好", [-100, *[1] * 102, -100]
+    row["input_ids"][101] = 123_456  # type: ignore[index]
+    labels = ["O", "B-" + "very-long-label" * 3]
+    folder = write_dataset(tmp_path / "d", {"train": [[row]]}, fine, coarse, task="tag", labels=labels)
+    text = printed(folder, width=width, grid="none")
+    table = text[text.index("tokens  104") : text.index("dependency parse")]
+    assert max(cell_len(line) for line in table.split("\n")) <= width
+    assert "…" not in table
+    title, header = table.split("\n")[:2]
+    left_out = title.partition("left out")[2]
+    line = next(line.split() for line in table.split("\n") if line.startswith("101 "))
+    for name, value in (("id", "123456"), ("chars", "100–101"), ("mention", "0")):
+        assert (value in line) == (name in header.split()) == (name not in left_out)
+    assert "soft" in header.split()
+    assert width < 120 or "left out" not in title
+
+
+def test_branches_with_predicates_and_unknown_objects_are_told_by_their_triple(tmp_path: Path) -> None:
+    """A branch of nothing but [UNK], and one that begins with its predicate, as `graph.predicate` makes them."""
+    fine, coarse = Vocabulary("水", "果"), Vocabulary()
+    grafts = [(1, 3, [(1, "水果"), (2, "颜色红色")])]
+    row = make_row(fine, coarse, "a#0", [["苹果", "好"]], [1, 1], grafts=grafts, label=1)
+    folder = write_dataset(tmp_path / "d", {"train": [[row]]}, fine, coarse)
+    assert tree_text(view_of(folder), 100).plain.split("\n") == [
+        "[CLS] 苹 [UNK] 好 [SEP]",
+        "  0   1    2   3    4",
+        "           ├─ [UNK] [UNK]   (苹果 类别 水果)",
+        "           │    3     4",
+        "           └─ 颜 色 红 色   (苹果 颜色 红色)",
+        "              3  4  5  6",
+    ]
+    assert "(苹果 类别 水果)" in printed(folder, width=40)
+    assert {"(苹果 类别 水果)", "(苹果 颜色 红色)"} <= set(Page.read(folder, tmp_path).texts)
+
+
+def test_one_of_a_thing_is_singular(tmp_path: Path) -> None:
+    fine, coarse = Vocabulary(), Vocabulary()
+    row = make_row(fine, coarse, "a#0", [["好"]], [0], label=1)
+    text = printed(write_dataset(tmp_path / "d", {"train": [[row]]}, fine, coarse))
+    assert "text  1 character\n" in text
+    assert "1 word, 1 sentence\n" in text
+
+
 def test_parse_is_indented(dataset: Path) -> None:
     text = printed(dataset, row=1)
     block = text[text.index("dependency parse") :].split("\n")
@@ -288,27 +344,29 @@ def test_columns_that_are_not_there_are_not_shown(tmp_path: Path) -> None:
         printed(folder, grid="syntax")
 
 
+DOCUMENT: dict[str, object] = {
+    "doc_id": "d@0",
+    "text": "我爱北京。\n好。",
+    "text_pair": None,
+    "language": "zh",
+    "source": "f@0",
+    "label": None,
+    "label_score": None,
+    "tag_starts": [0, 1],
+    "tag_stops": [1, 2],
+    "tag_labels": ["O", "B-X"],
+    "sentence_starts": [0, 6],
+    "sentence_stops": [5, 8],
+    "word_starts": [0, 1, 2, 4, 6, 7],
+    "word_stops": [1, 2, 4, 5, 7, 8],
+    "word_heads": [1, 1, 1, 1, 4, 4],
+    "word_deprels": ["nsubj", "root", "obj", "punct", "root", "punct"],
+    "word_pos": ["PRON", "VERB", "PROPN", "PUNCT", "ADJ", "PUNCT"],
+}
+
+
 def test_annotated_documents_are_shown_with_their_parse(tmp_path: Path) -> None:
-    document = {
-        "doc_id": "d@0",
-        "text": "我爱北京。\n好。",
-        "text_pair": None,
-        "language": "zh",
-        "source": "f@0",
-        "label": None,
-        "label_score": None,
-        "tag_starts": [0, 1],
-        "tag_stops": [1, 2],
-        "tag_labels": ["O", "B-X"],
-        "sentence_starts": [0, 6],
-        "sentence_stops": [5, 8],
-        "word_starts": [0, 1, 2, 4, 6, 7],
-        "word_stops": [1, 2, 4, 5, 7, 8],
-        "word_heads": [1, 1, 1, 1, 4, 4],
-        "word_deprels": ["nsubj", "root", "obj", "punct", "root", "punct"],
-        "word_pos": ["PRON", "VERB", "PROPN", "PUNCT", "ADJ", "PUNCT"],
-    }
-    folder = write_annotated(tmp_path / "a", document)
+    folder = write_annotated(tmp_path / "a", DOCUMENT)
     text = printed(folder, id="d@0")
     assert "我爱北京。\\n好。" in text
     lines = [line.split() for line in text.splitlines()]
@@ -369,13 +427,23 @@ def test_grid_columns_line_up_with_wide_and_narrow_labels(dataset: Path) -> None
 
 def test_a_long_row_shows_the_mask_around_the_first_mention_and_says_so(dataset: Path) -> None:
     text = printed(dataset, row=3, max_grid=20)
-    assert "76 to 95 of 124, around the first mention" in " ".join(text.split())
+    assert (
+        "76 to 95 of 124, around the first mention; ● = row sees column; numbers are soft positions"
+        in " ".join(text.split())
+    )
+    whole = " ".join(printed(dataset, row=0).split())
+    assert "visible matrix 7 tree tokens; ● = row sees column; numbers are soft positions" in whole
     _, body = grid_lines(text[text.index("visible matrix") :])
     assert len(body) == 20
     assert body[5].split()[:2] == ["苹", "81"]
     syntax = printed(dataset, row=3, max_grid=20, grid="syntax")
-    assert "syntax mask" in syntax
     assert "visible matrix" not in syntax
+    header = " ".join(syntax[syntax.index("syntax mask") :].split())
+    assert header.startswith(
+        "syntax mask (ancestors) tokens 0 to 19 of 122, from the start; ● = row sees column; numbers are token"
+    )
+    _, body = grid_lines(syntax[syntax.index("syntax mask") :])
+    assert [line.split()[1] for line in body] == [str(i) for i in range(20)]
     narrow = printed(dataset, row=3, width=60)
     assert max(cell_len(line) for line in narrow[narrow.index("visible matrix") :].split("\n")) <= 60
     assert "matrix" not in printed(dataset, row=3, grid="none")
@@ -555,7 +623,7 @@ def place(split: str, shard: str, shard_row: int, row: int) -> object:
     [
         ({"row": 4}, r"split 'train' of .* has no row 4: it holds 4 rows, numbered 0 to 3"),
         ({"row": -1}, r"has no row -1: it holds 4 rows"),
-        ({"row": 1, "split": "dev"}, r"split 'dev' .* holds 1 rows, numbered 0 to 0"),
+        ({"row": 1, "split": "dev"}, r"split 'dev' .* holds 1 row, number 0"),
         (
             {"id": "none#0"},
             r"no row of .* has the id 'none#0' \(looked in train, dev\); ids look like 'apple#0'",
@@ -587,8 +655,37 @@ def test_an_unfinished_folder_is_shown_with_a_note(dataset: Path) -> None:
     (dataset / "manifest.json").unlink()
     (dataset / "train-00001-of-00002.arrow").unlink()
     text = " ".join(printed(dataset).split())
-    assert "no manifest.json: the run that writes here did not finish" in text
-    assert "1 of 2 shards of split 'train' are missing" in text
+    assert "no manifest.json: the run that writes here did not finish; run the same command again" in text
+    assert "1 of 2 shards of split 'train' is missing" in text
+
+
+def test_a_run_that_came_to_no_shard_is_to_be_run_again(dataset: Path, tmp_path: Path) -> None:
+    """Cut off while annotating, or before encoding: what is suggested must be finished itself."""
+    run = tmp_path / "out" / "run"
+    annotated = write_annotated(run / "annotated", DOCUMENT)
+    manifest = (annotated / "manifest.json").read_bytes()
+    with pytest.raises(FolderError, match=r"run the same command again.*did you mean .*run/annotated\?"):
+        printed(run)
+    (annotated / "manifest.json").unlink()
+    for leaves in ((), ("graph",), ("graph", "_work")):
+        for name in leaves:
+            (run / name).mkdir(exist_ok=True)
+        with pytest.raises(FolderError, match=r"run holds no shards yet: .* run the same command") as error:
+            printed(run)
+        assert "did you mean" not in str(error.value)
+    with pytest.raises(FolderError, match=r"no shards .*; give the folder that"):
+        printed(tmp_path / "out")
+    unfinished = tmp_path / "two" / "a"
+    write_annotated(unfinished, DOCUMENT)
+    (unfinished / "manifest.json").unlink()
+    with pytest.raises(FolderError, match=r"two/a holds some, but .* did not finish; run the same") as error:
+        printed(tmp_path / "two")
+    assert "did you mean" not in str(error.value)
+    write_annotated(tmp_path / "two" / "b", DOCUMENT)
+    with pytest.raises(FolderError, match=r"did you mean .*two/b\?"):
+        printed(tmp_path / "two")
+    (annotated / "manifest.json").write_bytes(manifest)
+    assert "d@0" in printed(annotated)
 
 
 def test_an_empty_split_says_so(tmp_path: Path) -> None:
