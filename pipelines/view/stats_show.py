@@ -32,8 +32,6 @@ _UNITS = {
     "branch tokens": "tokens added by branches per row",
     "highest soft position": "highest soft position per row",
 }
-_COUNTED = {"mentions": "mentions found", "mentions_grafted": "grafted mentions"}
-"""Counters of a run whose own names say too little beside the other figures."""
 _DRAWN = ("tokens", "characters", "words", "parse depth", "head distance", "branches", "branch tokens")
 """Histograms with bars; the others stand in the table of distributions."""
 
@@ -197,7 +195,7 @@ def _reasons(stats: Stats) -> list[tuple[str, list[tuple[str, list[str]]]]]:
     dropped = [(r, [f"{s.dropped().get(r, 0):,}" for s in splits]) for r in stats.total.dropped()]
     rejects = [(r, [f"{s.rejects[r]:,}" for s in splits]) for r, _ in stats.total.rejects.most_common()]
     others = [
-        (_COUNTED.get(name, name.replace("_", " ")), [f"{s.counters[name]:,}" for s in splits])
+        (name.replace("_", " "), [f"{s.counters[name]:,}" for s in splits])
         for name, count in sorted(stats.total.counters.items())
         if count and not name.startswith(("dropped_", "truncated"))
     ]
