@@ -41,9 +41,9 @@ class ProcessBlock(beam.DoFn):
     def process(self, element: str) -> Iterator[Any]:
         block = Block.from_json(element)
         with _LOCK:
-            stage = _ready(self._stage)
-            progress = ProgressFile.of_process(self._progress)
             try:
+                stage = _ready(self._stage)
+                progress = ProgressFile.of_process(self._progress)
                 record = run_block(stage, block, self._out, progress.tick)
             except BaseException as error:
                 _CAUSE[:] = [error]

@@ -96,9 +96,7 @@ def parser_language(folder: Path) -> str:
 
 def declared_deprels(folder: Path) -> set[str]:
     """Relations that a pipeline may give, by its own account, with `root` as we write it."""
-    from thinc.api import Config
-
-    components = Config().from_disk(folder / "config.cfg", interpolate=False).get("components", {})
+    components = _components(folder)
     labels = _meta(folder).get("labels", {})
     names = [n for n, c in components.items() if "parser" in c.get("factory", n)]
     return {relation(label) for name in names for label in labels.get(name, ())}
@@ -124,9 +122,23 @@ def load_pipeline(folder: Path) -> tuple[Any, str]:
     return nlp, name
 
 
+def _components(folder: Path) -> dict[str, Any]:
+    """The pipeline's components by its config, without loading them. Raises ConfigError."""
+    from thinc.api import Config
+
+    try:
+        return dict(Config().from_disk(folder / "config.cfg", interpolate=False).get("components", {}))
+    except (OSError, ValueError) as error:
+        raise ConfigError(
+            f"annotate.parser: {folder} has no readable config.cfg, so is no spaCy pipeline: {str(error).strip()}"
+        ) from None
+
+
 def _meta(folder: Path) -> dict[str, Any]:
     try:
         meta = json.loads((folder / "meta.json").read_text(encoding="utf-8"))
+        if not isinstance(meta, dict):
+            raise ValueError("expected an object")
     except (OSError, ValueError) as error:
         raise ConfigError(
             f"annotate.parser: {folder} has no readable meta.json, so is no spaCy pipeline: {error}"
@@ -145,9 +157,7 @@ def relation(label: str) -> str:
 
 def _excluded(folder: Path) -> list[str]:
     """Components whose weights need not be loaded."""
-    from thinc.api import Config
-
-    components = Config().from_disk(folder / "config.cfg", interpolate=False).get("components", {})
+    components = _components(folder)
     factories = {name: component.get("factory", name) for name, component in components.items()}
     unneeded = set(_UNNEEDED)
     if {"morphologizer", "tagger"} <= set(factories.values()) and "attribute_ruler" not in factories.values():

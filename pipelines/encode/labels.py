@@ -10,6 +10,7 @@ import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from corpora.schema import IGNORED_LABEL
+from pipelines.config import ConfigError
 from pipelines.ragged import Ints
 
 
@@ -20,8 +21,16 @@ class LabelError(ValueError):
 class Labels:
     """The label names of a dataset, in index order."""
 
-    def __init__(self, names: Sequence[str]) -> None:
+    def __init__(self, names: Sequence[str], *, per_token: bool = False) -> None:
+        """Raises ConfigError for more names than `token_labels`, int16, can number."""
         self.names = list(names)
+        if (
+            per_token and len(self.names) > np.iinfo(np.int16).max
+        ):  # `token_labels` are int16, and a number past it would wrap
+            raise ConfigError(
+                f"{len(self.names):,} different labels, at most {np.iinfo(np.int16).max:,} can be told apart; "
+                f"the first are {', '.join(map(repr, self.names[:3]))}. Is `input.label` the right field?"
+            )
         self._values = pa.array(self.names, pa.string())
 
     def of_documents(self, table: pa.Table, split: str) -> pa.Array:

@@ -99,7 +99,8 @@ class Encode(Stage):
             labels: label names in index order; deprels: dependency relations likewise.
             graph: folder of the compiled graph, where the rows have trees.
         """
-        self._config, self._labels, self._deprels = config, Labels(labels), list(deprels)
+        self._config, self._deprels = config, list(deprels)
+        self._labels = Labels(labels, per_token=config.task == "tag")
         self._tools = Tools(config, config_path, graph)
         self._inherited = {k: v for k, v in annotated.identities.items() if k in ("parser", "segmenter")}
         self._groups = tuple(config.encode.columns)

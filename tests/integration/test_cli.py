@@ -357,7 +357,7 @@ def test_stopped_by_the_keyboard_it_says_what_is_kept(tmp_path: Path) -> None:
 
 def test_annotated_documents_that_were_changed_or_lost_are_found_and_made_again(tmp_path: Path) -> None:
     config, out = (
-        small_config(tmp_path, annotate={"parser": "none"}, encode={"columns": []}),
+        small_config(tmp_path, annotate={"parser": "none"}, encode={"columns": ["coarse", "tree"]}),
         tmp_path / "out",
     )
     assert treegraft("preprocess", config, "--out", out, cwd=tmp_path).returncode == 0
@@ -383,7 +383,7 @@ def test_annotated_documents_that_were_changed_or_lost_are_found_and_made_again(
 
 def test_damaged_notes_of_a_run_do_not_stand_in_its_way(tmp_path: Path) -> None:
     config, out = (
-        small_config(tmp_path, annotate={"parser": "none"}, encode={"columns": ["tree"]}),
+        small_config(tmp_path, annotate={"parser": "none"}, encode={"columns": ["coarse", "tree"]}),
         tmp_path / "out",
     )
     assert treegraft("preprocess", config, "--out", out, cwd=tmp_path).returncode == 0

@@ -89,3 +89,17 @@ def test_paths_count_from_the_config_file(tmp_path: Path, monkeypatch: pytest.Mo
     assert resolve(tmp_path / "c.yaml", "a/b.tsv") == str(tmp_path / "a/b.tsv")
     assert resolve(tmp_path / "c.yaml", "gs://x/y") == "gs://x/y"
     assert resolve(tmp_path / "c.yaml", "/abs") == "/abs"
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("task: tag\ntask: classify\n", "'task' stands twice"),
+        ("input:\n  files: {train: a, train: b}\n", "'train' stands twice"),
+        ("[" * 20_000, "nested too deep"),
+    ],
+)
+def test_yaml_that_means_two_things_or_never_ends_is_refused(tmp_path: Path, text: str, message: str) -> None:
+    (tmp_path / "c.yaml").write_text(text)
+    with pytest.raises(ConfigError, match=message):
+        load_config(tmp_path / "c.yaml")

@@ -347,3 +347,18 @@ for begin in range(0, 200_000, 4_000):
     print(f"resident MiB after 20,000 documents: {early:.0f}, 64,000: {warm:.0f}, 200,000: {late:.0f}")
     assert late - early < 150
     assert late - warm < 20  # 53 MiB where nothing is ever freed
+
+
+@pytest.mark.parametrize(
+    ("meta", "config", "message"),
+    [("[1]", "", "meta.json"), ("{}", None, "config.cfg"), ("{}", "garbage", "config.cfg")],
+)
+def test_a_folder_that_is_half_a_pipeline_is_named(
+    tmp_path: Path, meta: str, config: str | None, message: str
+) -> None:
+    (tmp_path / "meta.json").write_text(meta)
+    if config is not None:
+        (tmp_path / "config.cfg").write_text(config)
+    with pytest.raises(ConfigError, match=f"annotate.parser: .*no readable {message}"):
+        parser_identity(tmp_path)
+        declared_deprels(tmp_path)
