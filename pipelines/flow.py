@@ -76,14 +76,10 @@ def plan_annotate(config: Config, config_path: str, options: Options) -> Plan:
     except OSError as error:
         raise ConfigError(f"input.files: {error.strerror or error}") from None
     stage = Annotate(config, config_path)
-    inputs = []
-    for part in _first_parts(blocks):
-        (info,) = files.expand(part.path)
-        inputs.append({"path": part.name, "size": info.size, "modified": info.modified})
     return Plan(
         "annotate",
         config.task,
-        engine.Run(stage, blocks, options.annotated, inputs),
+        engine.Run(stage, blocks, options.annotated, _raw_inputs(blocks)),
         config.run.max_reject_fraction,
         source=config.input,
     )
@@ -199,6 +195,24 @@ def _is_compiled(folder: str, note: str, key: list[Any]) -> bool:
     return bool(same)
 
 
+def _raw_inputs(blocks: Sequence[Block]) -> list[dict[str, Any]]:
+    """Name, size and time of change of every raw file, as they are now."""
+    inputs = []
+    for part in _first_parts(blocks):
+        (info,) = files.expand(part.path)
+        inputs.append({"path": part.name, "size": info.size, "modified": info.modified})
+    return inputs
+
+
+def _refuse_changed_inputs(run: engine.Run) -> None:
+    """Blocks read before and after a change do not go together: byte ranges and records have moved."""
+    before, now = run.inputs, _raw_inputs(run.blocks)
+    if changed := [old["path"] for old, new in zip(before, now, strict=True) if old != new]:
+        raise engine.RunError(
+            f"{changed[0]} was changed while the run read it. Let it rest, then run again with --overwrite."
+        )
+
+
 def _first_parts(blocks: Sequence[Block]) -> Iterator[Part]:
     seen = set()
     for block in blocks:
@@ -247,6 +261,8 @@ def run_plan(plan: Plan, options: Options) -> Manifest:
                 f"stopped; {kept:,} of {len(run.blocks):,} blocks of {plan.title} are kept: the same command goes on "
                 "from there"
             ) from None
+        if plan.title == "annotate":
+            _refuse_changed_inputs(run)
         manifest = engine.manifest_of(run, records, plan.task)
         _refuse_rejects(plan, manifest)
         if plan.source is not None:

@@ -401,3 +401,24 @@ def test_a_file_is_no_output_folder(corpus: Path, tmp_path: Path) -> None:
     (tmp_path / "file").write_text("mine")
     done = treegraft("preprocess", corpus, "--out", "file", cwd=tmp_path)
     assert done.returncode == 2 and "--out: file is a file" in done.stderr
+
+
+def test_a_file_that_changes_while_it_is_read_commits_nothing(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from pipelines import engine, flow
+    from pipelines.config import load_config
+
+    path, out = small_config(tmp_path), str(tmp_path / "out")
+    execute = flow._execute
+
+    def grow(plan: flow.Plan, options: flow.Options) -> list[engine.BlockRecord]:
+        records = execute(plan, options)
+        with (tmp_path / "data/dev.tsv").open("a") as file:
+            file.write("1\tlate\n")
+        return records
+
+    monkeypatch.setattr(flow, "_execute", grow)
+    with pytest.raises(engine.RunError, match=r"dev\.tsv was changed while the run read it"):
+        flow.annotate(load_config(path), str(path), flow.Options(out=out, annotated=out))
+    assert not (tmp_path / "out/manifest.json").exists()
