@@ -103,3 +103,10 @@ def summary(rows: Mapping[str, Mapping[str, int]]) -> Table:
             Text(name.replace("_", " ")), *[f"{counters.get(name, 0):,}" for counters in rows.values()]
         )
     return table
+
+
+def counts(reasons: Mapping[str, int]) -> str:
+    """`reason 12, other 3`, the most frequent first."""
+    return ", ".join(
+        f"{reason} {count:,}" for reason, count in sorted(reasons.items(), key=lambda r: (-r[1], r[0]))
+    )

@@ -13,8 +13,9 @@ import hashlib
 import json
 from abc import ABC, abstractmethod
 from collections import Counter
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import asdict, dataclass, field
+from pathlib import Path
 from typing import Any, BinaryIO
 
 import pyarrow as pa
@@ -353,3 +354,26 @@ def package_versions() -> dict[str, str]:
         with contextlib.suppress(PackageNotFoundError):
             found[package] = version(package)
     return found
+
+
+@contextlib.contextmanager
+def only_writer(folder: str) -> Iterator[None]:
+    """Hold a lock on a local output folder; the system lets it go when the process dies, however it dies."""
+    if files.is_uri(folder):
+        yield
+        return
+    try:
+        import fcntl
+    except ImportError:  # pragma: no cover - no such lock on Windows
+        yield
+        return
+    work = Path(folder) / WORK
+    work.mkdir(parents=True, exist_ok=True)
+    with (work / "lock").open("w") as lock:
+        try:
+            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except OSError:
+            raise RunError(
+                f"another run is writing to {folder}; wait for it, or choose another folder"
+            ) from None
+        yield

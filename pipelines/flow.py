@@ -7,15 +7,12 @@ already is not done again.
 
 from __future__ import annotations
 
-import contextlib
-import json
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-import pyarrow.compute as pc
 from rich.console import Console
 from rich.text import Text
 
@@ -24,19 +21,16 @@ from corpora.blocks import Block, Part
 from corpora.layout import InputConfig
 from corpora.manifest import MANIFEST, Manifest, ManifestError, read_manifest, write_manifest
 from corpora.plan import plan_blocks
-from corpora.shards import open_shard, read_batches
-from corpora.verify.ids import Batches, find_duplicates
-from corpora.verify.report import Findings
-from pipelines import engine, runners
+from pipelines import engine, refusals, runners
 from pipelines.annotate.stage import Annotate
-from pipelines.config import Config, ConfigError, resolve
-from pipelines.display import StageProgress, make_console, summary
+from pipelines.config import Config, ConfigError
+from pipelines.display import StageProgress, counts, make_console, summary
 from pipelines.encode.pretrain import pretrain_warnings
 from pipelines.encode.stage import Encode
+from pipelines.graphs import compiled_graph, triple_files
 from pipelines.view.legible import legible
 
 ANNOTATED = "annotated"
-GRAPH = "graph"
 
 
 @dataclass(frozen=True)
@@ -79,7 +73,7 @@ def plan_annotate(config: Config, config_path: str, options: Options) -> Plan:
     return Plan(
         "annotate",
         config.task,
-        engine.Run(stage, blocks, options.annotated, _raw_inputs(blocks)),
+        engine.Run(stage, blocks, options.annotated, refusals.raw_inputs(blocks)),
         config.run.max_reject_fraction,
         source=config.input,
     )
@@ -87,7 +81,7 @@ def plan_annotate(config: Config, config_path: str, options: Options) -> Plan:
 
 def plan_encode(config: Config, config_path: str, options: Options, annotated: Manifest) -> Plan:
     """One block per annotated shard; compiles the graph if its shards want trees."""
-    graph = _graph_of(config, config_path, options)
+    graph = compiled_graph(config, config_path, options.out, options.overwrite, options.console)
     labels = label_names(config, annotated)
     deprels = sorted({d for split in annotated.splits.values() for d in split.sets.get("deprels", [])})
     stage = Encode(config, config_path, annotated=annotated, labels=labels, deprels=deprels, graph=graph)
@@ -111,14 +105,14 @@ def plan_encode(config: Config, config_path: str, options: Options, annotated: M
 
 
 def label_names(config: Config, annotated: Manifest) -> list[str]:
-    """Label names in index order: the config's, or those of the first split (`O` first, then sorted).
+    """Label names in index order: the config's, or those of the first split that has any (`O` first, then sorted).
 
     Raises ConfigError when another split holds a label that the list lacks.
     """
     if config.task == "pretrain" or config.input.score:
         return []
     splits = {name: split.sets.get("labels", []) for name, split in annotated.splits.items()}
-    first = next(iter(splits))
+    first = next((name for name, found in splits.items() if found), next(iter(splits)))
     names = config.encode.labels or sorted(splits[first], key=_label_order)
     for split, found in splits.items():
         if unknown := sorted(set(found) - set(names), key=_label_order):
@@ -134,92 +128,6 @@ def _label_order(label: str) -> tuple[int, int, str]:
     if label == "O":
         return (0, 0, "")
     return (1, int(label), "") if label.isdecimal() and len(label) < 10 else (2, 0, label)
-
-
-def _graph_of(config: Config, config_path: str, options: Options) -> str | None:
-    if config.graph is None or "tree" not in config.encode.columns:
-        return None
-    return compile_graph_once(_triples(config.graph.triples, config_path), options)
-
-
-def _triples(patterns: Sequence[str], config_path: str) -> list[files.FileInfo]:
-    try:
-        return [info for pattern in patterns for info in files.expand(resolve(config_path, pattern))]
-    except OSError as error:
-        raise ConfigError(f"graph.triples: {error.strerror or error}") from None
-
-
-def compile_graph_once(infos: Sequence[files.FileInfo], options: Options) -> str:
-    """Compile the triples into `<out>/graph`, where provenance stays with the shards; returns its path.
-
-    Not done again while the files are as they were; and never over the graph of a finished
-    dataset that nobody asked to replace.
-    """
-    from kg.compile import compile_graph
-    from kg.graph import KnowledgeGraph
-
-    folder, work = files.join(options.out, GRAPH), files.join(options.out, engine.WORK)
-    key = [[info.path, info.size, info.modified] for info in infos]
-    note = files.join(work, "graph.key")
-    if _is_compiled(folder, note, key):
-        return folder
-    if files.exists(files.join(options.out, MANIFEST)) and not options.overwrite:
-        folder = files.join(work, "graph")
-    compile_graph([i.path for i in infos], Path(folder), open_binary=files.open_decompressed)
-    info = KnowledgeGraph.open(folder).info
-    files.make_dirs(work)
-    if folder == files.join(options.out, GRAPH):
-        with files.write_atomic(note) as sink:
-            sink.write(json.dumps(key).encode())
-    dropped = {**info.rejects, "duplicates": info.duplicates, "self triples": info.self_triples}
-    dropped = {reason: count for reason, count in dropped.items() if count}
-    options.console.print(
-        f"graph: {info.triples:,} triples, {info.subjects:,} subjects"
-        + (f"; left out: {_counts(dropped)}" if dropped else "")
-    )
-    return folder
-
-
-def _is_compiled(folder: str, note: str, key: list[Any]) -> bool:
-    """Whether `folder` holds the whole graph of the files that `key` tells."""
-    from kg.errors import GraphError
-    from kg.graph import KnowledgeGraph
-
-    if not (files.exists(note) and files.exists(folder)):
-        return False
-    try:
-        same = json.loads(files.read_bytes(note)) == key
-        KnowledgeGraph.open(folder)
-    except (ValueError, GraphError):  # damaged: compiled again
-        return False
-    return bool(same)
-
-
-def _raw_inputs(blocks: Sequence[Block]) -> list[dict[str, Any]]:
-    """Name, size and time of change of every raw file, as they are now."""
-    inputs = []
-    for part in _first_parts(blocks):
-        (info,) = files.expand(part.path)
-        inputs.append({"path": part.name, "size": info.size, "modified": info.modified})
-    return inputs
-
-
-def _refuse_changed_inputs(run: engine.Run) -> None:
-    """Blocks read before and after a change do not go together: byte ranges and records have moved."""
-    before, now = run.inputs, _raw_inputs(run.blocks)
-    if changed := [old["path"] for old, new in zip(before, now, strict=True) if old != new]:
-        raise engine.RunError(
-            f"{changed[0]} was changed while the run read it. Let it rest, then run again with --overwrite."
-        )
-
-
-def _first_parts(blocks: Sequence[Block]) -> Iterator[Part]:
-    seen = set()
-    for block in blocks:
-        for part in block.parts:
-            if part.path not in seen:
-                seen.add(part.path)
-                yield part
 
 
 # --- running ----------------------------------------------------------------------------------
@@ -247,7 +155,7 @@ def run_plan(plan: Plan, options: Options) -> Manifest:
             f"{run.out} holds a finished dataset of another config, code or input. Choose another folder with "
             "--out, or pass --overwrite to replace it."
         )
-    with _only_writer(run.out):
+    with engine.only_writer(run.out):
         if options.overwrite and (files.exists(files.join(run.out, MANIFEST)) or not run.is_planned()):
             engine.discard(run.out)
         run.prepare()
@@ -262,13 +170,13 @@ def run_plan(plan: Plan, options: Options) -> Manifest:
                 "from there"
             ) from None
         if plan.title == "annotate":
-            _refuse_changed_inputs(run)
+            refusals.refuse_changed_inputs(run)
         manifest = engine.manifest_of(run, records, plan.task)
-        _refuse_rejects(plan, manifest)
+        refusals.refuse_rejects(run.out, manifest, plan.max_reject_fraction)
         if plan.source is not None:
-            _refuse_missing_fields(plan.source, manifest)
+            refusals.refuse_missing_fields(plan.source, manifest)
             if plan.source.id is not None:
-                _refuse_duplicate_ids(run.out, manifest)
+                refusals.refuse_duplicate_ids(run.out, manifest)
         for name, content in run.stage.companions().items():
             with files.write_atomic(files.join(run.out, name)) as sink:
                 sink.write(content)
@@ -291,7 +199,7 @@ def _report(plan: Plan, manifest: Manifest, options: Options) -> None:
         where = legible(files.join(plan.run.out, engine.REJECTS))
         options.console.print(
             Text(
-                f"{reasons.total():,} records rejected ({_counts(reasons)}), each listed in {where}", "yellow"
+                f"{reasons.total():,} records rejected ({counts(reasons)}), each listed in {where}", "yellow"
             )
         )
     if missing := sum(s.counters.get("records_without_label", 0) for s in manifest.splits.values()):
@@ -314,96 +222,12 @@ def _execute(plan: Plan, options: Options) -> list[engine.BlockRecord]:
         )
 
 
-def _refuse_rejects(plan: Plan, manifest: Manifest) -> None:
-    rejected = sum(sum(s.rejects.values()) for s in manifest.splits.values())
-    records = sum(s.counters.get("records", 0) for s in manifest.splits.values())
-    if rejected and records and rejected / records > plan.max_reject_fraction:
-        reasons: Counter[str] = Counter()
-        for split in manifest.splits.values():
-            reasons.update(split.rejects)
-        raise engine.RunError(
-            f"{rejected:,} of {records:,} records were rejected ({rejected / records:.1%}), more than "
-            f"run.max_reject_fraction = {plan.max_reject_fraction:g}: {_counts(reasons)}. Each is listed with file, "
-            f"line and reason in {files.join(plan.run.out, engine.REJECTS)}. Mend the input, or raise the limit and "
-            "run the same command again: finished blocks are kept."
-        )
-
-
-def _refuse_missing_fields(source: InputConfig, manifest: Manifest) -> None:
-    """A field that no record has is a mistyped one, whatever may be missing here and there."""
-    first, split = next(iter(manifest.splits.items()))
-    for counter, key, name in (
-        ("records_without_label", "label", source.label),
-        ("records_without_language", "language", source.language),
-    ):
-        if split.rows and split.counters.get(counter, 0) >= split.rows:
-            raise engine.RunError(
-                f"input.{key}: no record of split {first!r} has the field {name!r}; name the field that holds it"
-            )
-
-
-def _refuse_duplicate_ids(folder: str, manifest: Manifest) -> None:
-    """Documents of a split must have different ids; the error shows both places of the first pair."""
-
-    def ids(split: str) -> Batches:
-        for shard in manifest.splits[split].shards:
-            start = 0
-            for batch in read_batches(open_shard(files.join(folder, shard.name))):
-                yield shard.name, start, batch["doc_id"]
-                start += batch.num_rows
-
-    for split, record in manifest.splits.items():
-        findings = Findings()
-        find_duplicates(lambda split=split: ids(split), record.rows, findings)  # type: ignore[misc]
-        if not (count := findings.counts["duplicate_id"]):
-            continue
-        (problem, *_) = findings.report({}).problems
-        places = []
-        for shard in record.shards:
-            for batch in read_batches(open_shard(files.join(folder, shard.name))):
-                places += batch.filter(pc.equal(batch["doc_id"], problem.id))["source"].to_pylist()
-        raise engine.RunError(
-            f"{count:,} records of split {split!r} have the id of an earlier one. The id {problem.id!r} is at "
-            f"{' and at '.join(places[:2])} (file@byte). Make input.id unique, or leave it out: ids are then made "
-            "from file and byte."
-        )
-
-
 def _summary_rows(manifest: Manifest) -> dict[str, dict[str, int]]:
     return {
         name: {"shards": len(split.shards), "rows": split.rows, **split.counters}
         | ({"rejects": sum(split.rejects.values())} if split.rejects else {})
         for name, split in manifest.splits.items()
     }
-
-
-def _counts(reasons: Counter[str] | dict[str, int]) -> str:
-    return ", ".join(
-        f"{reason} {count:,}" for reason, count in sorted(reasons.items(), key=lambda r: (-r[1], r[0]))
-    )
-
-
-@contextlib.contextmanager
-def _only_writer(folder: str) -> Iterator[None]:
-    """Hold a lock on a local output folder; the system lets it go when the process dies, however it dies."""
-    if files.is_uri(folder):
-        yield
-        return
-    try:
-        import fcntl
-    except ImportError:  # pragma: no cover - no such lock on Windows
-        yield
-        return
-    work = Path(folder) / engine.WORK
-    work.mkdir(parents=True, exist_ok=True)
-    with (work / "lock").open("w") as lock:
-        try:
-            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except OSError:
-            raise engine.RunError(
-                f"another run is writing to {folder}; wait for it, or choose another folder"
-            ) from None
-        yield
 
 
 # --- the three commands -----------------------------------------------------------------------
@@ -427,7 +251,7 @@ def encode(config: Config, config_path: str, options: Options) -> Manifest:
 def preprocess(config: Config, config_path: str, options: Options) -> Manifest:
     """Both stages; wrong labels, tokenizers and graphs are found before the slow one where they can be."""
     Encode.check(config, config_path)
-    _graph_of(config, config_path, options)
+    compiled_graph(config, config_path, options.out, options.overwrite, options.console)
     annotated = annotate(config, config_path, options)
     return _encode(config, config_path, options, annotated)
 
@@ -443,7 +267,7 @@ def _encode(config: Config, config_path: str, options: Options, annotated: Manif
 def describe_plan(config: Config, config_path: str, options: Options) -> dict[str, Any]:
     """What `--dry-run` prints: per split blocks, bytes as stored and files. Triples must be there, too."""
     if config.graph is not None:
-        _triples(config.graph.triples, config_path)
+        triple_files(config.graph.triples, config_path)
     plan = plan_annotate(config, config_path, options)
     splits: dict[str, Counter[str]] = {}
     for block in plan.run.blocks:

@@ -13,6 +13,7 @@ from kg.tree import GraftPolicy
 from pipelines.config import Config, ConfigError
 from pipelines.encode.coarse import CoarseVocabulary
 from pipelines.encode.tokenizer import Tokenizer, load_tokenizer
+from pipelines.graphs import open_graph
 from pipelines.ragged import Ints
 
 
@@ -56,7 +57,7 @@ class Tools:
             return None
         if self._graph_folder is None:
             raise ConfigError("encode.columns has 'tree': compile the graph first")
-        return KnowledgeGraph.open(self._graph_folder)
+        return open_graph(self._graph_folder)
 
     @cached_property
     def tokenize_branches(self) -> Callable[[Sequence[str]], tuple[NDArray[Any], Ints]]:
