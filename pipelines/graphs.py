@@ -11,21 +11,27 @@ import json
 import shutil
 import tempfile
 from collections.abc import Sequence
+from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
 from rich.console import Console
+from rich.text import Text
 
 from corpora import files
 from corpora.manifest import MANIFEST
 from kg.compile import compile_graph
 from kg.errors import GraphError
 from kg.graph import KnowledgeGraph
+from kg.triples import RejectedLine
 from pipelines import engine
 from pipelines.config import Config, ConfigError, resolve
 from pipelines.display import counts
+from pipelines.view.legible import legible
 
 GRAPH = "graph"
+MAX_LISTED = 100_000
+"""Rejected lines of a graph that are written out; all are counted."""
 
 
 def triple_files(patterns: Sequence[str], config_path: str) -> list[files.FileInfo]:
@@ -56,8 +62,10 @@ def compiled_graph(
             return folder
         if aside := files.exists(files.join(out, MANIFEST)) and not overwrite:
             folder = files.join(work, GRAPH)
-        info = _compile([i.path for i in infos], folder)
+        rejects: list[str] = []
+        info = _compile([i.path for i in infos], folder, rejects)
         files.make_dirs(work)
+        listed = _list_rejects(rejects, out)
         if not aside:
             with files.write_atomic(note) as sink:
                 sink.write(json.dumps(key).encode())
@@ -65,8 +73,13 @@ def compiled_graph(
     dropped = {reason: count for reason, count in dropped.items() if count}
     console.print(
         f"graph: {info.triples:,} triples, {info.subjects:,} subjects"
-        + (f"; left out: {counts(dropped)}" if dropped else "")
+        + (f"; left out: {counts(dropped)}" if dropped else ""),
+        highlight=False,
     )
+    if listed:
+        console.print(
+            Text(f"lines of the graph that are no triples are listed in {legible(listed)}", "yellow")
+        )
     return folder
 
 
@@ -81,13 +94,31 @@ def open_graph(folder: str) -> KnowledgeGraph:
     return KnowledgeGraph.open(local)
 
 
-def _compile(paths: list[str], folder: str) -> Any:
+def _list_rejects(rejects: list[str], out: str) -> str | None:
+    """Write the rejected lines beside the other rejects; their path, None where there are none."""
+    folder = files.join(out, engine.REJECTS)
+    path = files.join(folder, "graph.jsonl")
+    if not rejects:
+        if files.exists(path):
+            files.remove(path)  # of triples that were mended since
+        return None
+    files.make_dirs(folder)
+    with files.write_atomic(path) as sink:
+        sink.write("".join(rejects).encode("utf-8", "backslashreplace"))
+    return path
+
+
+def _compile(paths: list[str], folder: str, rejects: list[str]) -> Any:
+    def reject(line: RejectedLine) -> None:
+        if len(rejects) < MAX_LISTED:
+            rejects.append(json.dumps(asdict(line), ensure_ascii=False) + "\n")
+
     if not files.is_uri(folder):
-        compile_graph(paths, Path(folder), open_binary=files.open_decompressed)
+        compile_graph(paths, Path(folder), on_reject=reject, open_binary=files.open_decompressed)
         return KnowledgeGraph.open(folder).info
     with tempfile.TemporaryDirectory(prefix="treegraft-graph-") as temporary:
         local = Path(temporary) / GRAPH
-        compile_graph(paths, local, open_binary=files.open_decompressed)
+        compile_graph(paths, local, on_reject=reject, open_binary=files.open_decompressed)
         # meta.json last: without it the folder is no graph.
         for file in sorted(local.iterdir(), key=lambda f: (f.name == "meta.json", f.name)):
             with files.write_atomic(files.join(folder, file.name)) as sink:

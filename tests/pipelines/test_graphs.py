@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+import json
 from pathlib import Path
 
 import pytest
@@ -53,11 +54,15 @@ def test_it_is_compiled_once_and_again_when_the_triples_change(triples: Path, tm
     said = console.file.getvalue()  # type: ignore[attr-defined]
     assert "2 triples, 1 subjects; left out: " in said
     assert "duplicates 1" in said
+    (reject,) = (tmp_path / "out/rejects/graph.jsonl").read_text(encoding="utf-8").splitlines()
+    assert json.loads(reject)["line"] == 4
+    assert "graph.jsonl" in said
     compiled_graph(config("g.spo"), str(tmp_path / "c.yaml"), out, False, console)
     assert console.file.getvalue() == said  # type: ignore[attr-defined]
     triples.write_text("上海\t类别\t城市\n", encoding="utf-8")
     compiled_graph(config("g.spo"), str(tmp_path / "c.yaml"), out, False, console)
     assert open_graph(folder).subject_id("上海") == 0
+    assert not (tmp_path / "out/rejects/graph.jsonl").exists()
 
 
 def test_the_graph_of_a_finished_dataset_is_not_replaced_unasked(triples: Path, tmp_path: Path) -> None:
