@@ -2,11 +2,18 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 
 import pytest
+from hypothesis import settings
 
 REAL_DATA = Path(__file__).parents[2] / "shared/data"
+
+# CI repeats the same examples, so that a failure there is the change's own; elsewhere every run looks further.
+settings.register_profile("ci", derandomize=True)
+if os.environ.get("CI"):
+    settings.load_profile("ci")
 
 
 @pytest.fixture(scope="session")
