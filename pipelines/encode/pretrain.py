@@ -20,6 +20,7 @@ budget is cut into consecutive rows.
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from bisect import bisect_left, bisect_right
 from collections import Counter
 from collections.abc import Mapping, Sequence
@@ -108,7 +109,7 @@ def pretrain_warnings(counters: Mapping[str, int]) -> list[str]:
     return found
 
 
-class _Maker:
+class _Maker(ABC):
     """Collects rows of flat Python numbers; a row costs a few microseconds."""
 
     def __init__(
@@ -125,8 +126,9 @@ class _Maker:
             self.counters["documents_without_tokens"] = len(sentences) - len(self.full)
         self.spans: list[tuple[int, int, int, int, int, int, int]] = []
 
+    @abstractmethod
     def make(self, document: int, dice: Dice) -> None:
-        raise NotImplementedError
+        """Add the rows of one document."""
 
     def target(self, dice: Dice) -> int:
         if dice.chance(self.config.short_sequences):
