@@ -4,9 +4,10 @@ A Beam element is the descriptor of a block, never data; the pipeline is the sam
 
 Locally the driver starts one process per worker and hands out groups of blocks; each group is a
 small pipeline on Beam's `FnApiRunner`, named explicitly because `DirectRunner` first tries to
-download another runner. Measured side by side against that runner's own `multi_processing` mode
-(`tests/bench/bench_engine.py`): groups balance uneven blocks, models load once per process
-instead of once per pipeline, and progress shows, which a blocking `FnApiRunner.run` cannot. Its
+download another runner. Against that runner's own `multi_processing` mode it takes the same time on
+even blocks (1.02 times, `tests/bench/bench_engine.py`); what it adds is that groups balance uneven
+blocks, models stay loaded from pipeline to pipeline and from stage to stage, a dead worker is
+noticed, and progress shows, which a blocking `FnApiRunner.run` cannot. Beam's
 `multi_threading` mode lost data when measured and is refused. Very small work stays in the driver.
 """
 
