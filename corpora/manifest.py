@@ -139,6 +139,11 @@ class Manifest(_Model):
         return self
 
     @property
+    def rejects(self) -> Counter[str]:
+        """Rejects of all splits, by reason."""
+        return sum((Counter(split.rejects) for split in self.splits.values()), Counter())
+
+    @property
     def rows(self) -> int:
         """Rows of all splits."""
         return sum(split.rows for split in self.splits.values())

@@ -13,7 +13,8 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 from rich.text import Text
 
-from pipelines.config import URI, Config, ConfigError, load_config
+from corpora.files import is_uri
+from pipelines.config import Config, ConfigError, load_config
 from pipelines.display import make_console
 from pipelines.view.legible import legible
 
@@ -311,12 +312,12 @@ def _options(
     beside = annotated or (
         resolve(path, config.annotated) if config.annotated else files.join(folder, flow.ANNOTATED)
     )
-    if runner != "local" and not URI.match(folder):
+    if runner != "local" and not is_uri(folder):
         _err.print(
             "note: with a cluster, --out must be a folder that every worker reaches (a URI or a shared mount)"
         )
     for option, name in (("--out", folder), ("--annotated", beside)):
-        if not URI.match(name) and Path(name).exists() and not Path(name).is_dir():
+        if not is_uri(name) and Path(name).exists() and not Path(name).is_dir():
             raise ConfigError(f"{option}: {name} is a file; name a folder, which may be new")
     cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
     return flow.Options(

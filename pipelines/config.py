@@ -16,11 +16,9 @@ from typing import Annotated, Any, Literal
 import yaml
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator, model_validator
 
+from corpora.files import is_uri
 from corpora.layout import InputConfig
 from corpora.schema import MAX_LENGTH_LIMIT
-
-URI = re.compile(r"^[A-Za-z][A-Za-z0-9+.-]*://")
-"""Paths that name another filesystem (`gs://`, `s3://`, `hdfs://`) are passed on untouched."""
 
 
 class ConfigError(ValueError):
@@ -233,7 +231,7 @@ def load_config(path: str | Path) -> Config:
 
 def resolve(config_path: str | Path, path: str) -> str:
     """`path` of a config, against the config file's folder; URIs and absolute paths stay."""
-    if URI.match(path):
+    if is_uri(path):
         return path
     return str(Path(config_path).resolve().parent / path)
 

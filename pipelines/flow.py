@@ -192,10 +192,7 @@ def _report(plan: Plan, manifest: Manifest, options: Options) -> None:
     options.console.print(Text(f"{plan.title}: {manifest.rows:,} rows in {folder}"))
     if not options.brief:
         options.console.print(summary(_summary_rows(manifest)))
-    reasons: Counter[str] = Counter()
-    for split in manifest.splits.values():
-        reasons.update(split.rejects)
-    if reasons:
+    if reasons := manifest.rejects:
         where = legible(files.join(plan.run.out, engine.REJECTS))
         options.console.print(
             Text(

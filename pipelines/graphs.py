@@ -114,16 +114,15 @@ def _compile(paths: list[str], folder: str, rejects: list[str]) -> Any:
             rejects.append(json.dumps(asdict(line), ensure_ascii=False) + "\n")
 
     if not files.is_uri(folder):
-        compile_graph(paths, Path(folder), on_reject=reject, open_binary=files.open_decompressed)
-        return KnowledgeGraph.open(folder).info
+        return compile_graph(paths, Path(folder), on_reject=reject, open_binary=files.open_decompressed)
     with tempfile.TemporaryDirectory(prefix="treegraft-graph-") as temporary:
         local = Path(temporary) / GRAPH
-        compile_graph(paths, local, on_reject=reject, open_binary=files.open_decompressed)
+        info = compile_graph(paths, local, on_reject=reject, open_binary=files.open_decompressed)
         # meta.json last: without it the folder is no graph.
         for file in sorted(local.iterdir(), key=lambda f: (f.name == "meta.json", f.name)):
             with files.write_atomic(files.join(folder, file.name)) as sink:
                 sink.write(file.read_bytes())
-        return KnowledgeGraph.open(local).info
+        return info
 
 
 def _is_compiled(folder: str, note: str, key: list[Any]) -> bool:

@@ -5,7 +5,6 @@ Each raises RunError with what was found, where, and what to do.
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Iterator, Sequence
 from typing import Any
 
@@ -51,15 +50,12 @@ def refuse_changed_inputs(run: engine.Run) -> None:
 
 def refuse_rejects(folder: str, manifest: Manifest, limit: float) -> None:
     """More rejects than `limit`, a share of the records."""
-    rejected = sum(sum(s.rejects.values()) for s in manifest.splits.values())
+    rejected = manifest.rejects.total()
     records = sum(s.counters.get("records", 0) for s in manifest.splits.values())
     if rejected and records and rejected / records > limit:
-        reasons: Counter[str] = Counter()
-        for split in manifest.splits.values():
-            reasons.update(split.rejects)
         raise engine.RunError(
             f"{rejected:,} of {records:,} records were rejected ({rejected / records:.1%}), more than "
-            f"run.max_reject_fraction = {limit:g}: {counts(reasons)}. Each is listed with file, "
+            f"run.max_reject_fraction = {limit:g}: {counts(manifest.rejects)}. Each is listed with file, "
             f"line and reason in {files.join(folder, engine.REJECTS)}. Mend the input, or raise the limit and "
             "run the same command again: finished blocks are kept."
         )

@@ -9,7 +9,8 @@ from collections import Counter
 from pathlib import Path
 from typing import Any
 
-from pipelines.config import URI, ConfigError, resolve
+from corpora.files import is_uri
+from pipelines.config import ConfigError, resolve
 
 EMBEDDED = {"en": "en_ud_small", "zh": "zh_ud_small"}
 """Language to the parser that comes with this package, in `models/parsers`."""
@@ -59,7 +60,7 @@ def find_parser(name: str, language: str, config_path: str) -> Path:
             f"annotate.parser: the embedded parser {EMBEDDED[language]} is missing from this installation; "
             "run `make parsers`, or reinstall treegraft"
         )
-    path = Path(resolve(config_path, name)) if not URI.match(name) else None
+    path = Path(resolve(config_path, name)) if not is_uri(name) else None
     if path is not None and (path / "meta.json").exists():
         return path
     from spacy import util
