@@ -109,7 +109,17 @@ def _encode(chunks: list[pa.Array]) -> tuple[pa.LargeStringArray, np.ndarray]:
     return encoded.chunk(encoded.num_chunks - 1).dictionary, codes.astype(np.int32, copy=False)
 
 
+def _by_text(strings: pa.LargeStringArray, codes: np.ndarray) -> tuple[pa.LargeStringArray, np.ndarray]:
+    """The same strings, numbered in the order of their code points."""
+    order = pc.sort_indices(strings).to_numpy()
+    rank: np.ndarray = np.empty(len(order), np.int32)
+    rank[order] = np.arange(len(order), dtype=np.int32)
+    return strings.take(pa.array(order)), rank[codes]
+
+
 def _write(folder: Path, rows: _Rows, counts: ReadCounts, sources: tuple[str, ...]) -> store.GraphInfo:
+    rows.predicates, rows.predicate = _by_text(rows.predicates, rows.predicate)
+    rows.objects, rows.object = _by_text(rows.objects, rows.object)
     first = _first_of_each(rows.subject, _pair(rows.predicate, rows.object, len(rows.objects)))
     duplicates = len(rows.subject) - len(first)
 
@@ -117,8 +127,10 @@ def _write(folder: Path, rows: _Rows, counts: ReadCounts, sources: tuple[str, ..
     trie = marisa_trie.Trie(keys)
     trie.save(str(folder / store.TRIE))
     ids = np.fromiter(map(key_finder(trie), keys), np.int32, len(keys))
+    names = rows.objects.to_pylist()
+    object_subjects = np.fromiter(map(key_finder(trie), names), np.int32, len(names))
     longest = pc.max(pc.utf8_length(rows.subjects)).as_py()
-    del keys, trie
+    del keys, names, trie
 
     digest = _content_sha256(rows, first)
     subject = ids[rows.subject[first]]
@@ -141,6 +153,8 @@ def _write(folder: Path, rows: _Rows, counts: ReadCounts, sources: tuple[str, ..
         "object_bytes": _bytes(rows.objects),
         "object_offsets": _offsets(_byte_lengths(rows.objects)),
         "object_lengths": pc.utf8_length(rows.objects).to_numpy(zero_copy_only=False).astype(np.int32),
+        "object_counts": np.bincount(objects, minlength=len(rows.objects)).astype(np.int32),
+        "object_subjects": object_subjects,
         "filter_ones": ones,
         "filter_twos": twos,
         "filter_threes": threes,

@@ -42,6 +42,10 @@ class KnowledgeGraph:
         self.objects: np.ndarray = columns["objects"]  # int32[T]
         self.repeats: np.ndarray = columns["repeats"]  # bool[T]
         self.object_lengths: np.ndarray = columns["object_lengths"]  # int32[O], characters
+        self.object_counts: np.ndarray = columns["object_counts"]  # int32[O], triples with this object
+        self.object_subjects: np.ndarray = columns[
+            "object_subjects"
+        ]  # int32[O], subject of the same text or -1
         self._source_files = columns["source_files"]
         self._source_lines = columns["source_lines"]
         self._predicate_text = (columns["predicate_bytes"], columns["predicate_offsets"])
@@ -89,7 +93,10 @@ class KnowledgeGraph:
                     self._source_lines,
                 )
             )
-            or self.object_lengths.shape != (info.objects,)
+            or any(
+                column.shape != (info.objects,)
+                for column in (self.object_lengths, self.object_counts, self.object_subjects)
+            )
             or self._object_text[1].shape != (info.objects + 1,)
             or self._predicate_text[1].shape != (info.predicates + 1,)
         )

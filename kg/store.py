@@ -1,7 +1,8 @@
 """A compiled graph on disk: a folder of memory-mapped columns and a `meta.json` that describes it.
 
 S subjects, T triples, P predicates, O distinct objects. Subject s is the id that the trie gives it;
-triples are numbered by subject, and within a subject as the files name them.
+triples are numbered by subject, and within a subject as the files name them. Predicates and objects
+are numbered in the order of their code points.
 
 | file | contents |
 |---|---|
@@ -13,6 +14,8 @@ triples are numbered by subject, and within a subject as the files name them.
 | `predicate_bytes`, `predicate_offsets` | uint8, int64[P + 1]: UTF-8 of the predicates |
 | `object_bytes`, `object_offsets` | uint8, int64[O + 1]: UTF-8 of the objects |
 | `object_lengths` | int32[O]: characters of each object |
+| `object_counts` | int32[O]: triples that have this object |
+| `object_subjects` | int32[O]: subject whose text is the object's, -1 where there is none |
 | `filter_ones`, `filter_twos`, `filter_threes` | see `kg.prefilter` |
 
 The folder is written under a temporary name and renamed. Its bytes are a function of the triples
@@ -37,7 +40,7 @@ import numpy as np
 from kg.errors import GraphError
 
 FORMAT = "treegraft-graph"
-VERSION = 1
+VERSION = 2
 META = "meta.json"
 TRIE = "subjects.marisa"
 COLUMNS = (
@@ -52,6 +55,8 @@ COLUMNS = (
     "object_bytes",
     "object_offsets",
     "object_lengths",
+    "object_counts",
+    "object_subjects",
     "filter_ones",
     "filter_twos",
     "filter_threes",

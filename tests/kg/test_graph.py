@@ -232,7 +232,7 @@ def test_folders_that_are_no_graph_are_refused(compiled: Path, tmp_path: Path) -
         ("[]", "is not a compiled graph"),
         ('{"format": "other"}', "is not a compiled graph"),
         ('{"format": "treegraft-graph", "version": 99}', "is of version 99"),
-        ('{"format": "treegraft-graph", "version": 1, "files": []}', "is damaged"),
+        (json.dumps({"format": store.FORMAT, "version": store.VERSION, "files": []}), "is damaged"),
     ):
         (foreign / "meta.json").write_text(content)
         with pytest.raises(GraphError, match=message):
@@ -381,3 +381,16 @@ def test_a_ten_megabyte_object_is_one_triple(tmp_path: Path) -> None:
     assert graph.longest_mentions("我住甲城")[0].tolist() == [2]
     assert time.process_time() - start < 1
     assert resource.getrusage(resource.RUSAGE_SELF).ru_maxrss < 4 * 2**20  # KiB
+
+
+def test_objects_are_numbered_by_text_and_know_their_triples_and_subjects(tmp_path: Path) -> None:
+    graph = graph_of(tmp_path, "丙丁\tz\t甲乙", "甲乙\ta\t乙", "丙丁\ta\t乙", "甲乙\t\t丙丁", "甲乙\t\t丙丁")
+    names = [graph.object_text(k) for k in range(graph.info.objects)]
+    assert names == sorted(names) == ["丙丁", "乙", "甲乙"]
+    assert graph.object_counts.tolist() == [1, 2, 1]
+    assert graph.object_subjects.tolist() == [graph.subject_id("丙丁"), -1, graph.subject_id("甲乙")]
+    for triple in range(graph.info.triples):
+        assert names[graph.objects[triple]] == graph.object(triple)
+    assert [graph.predicate(t) for t in graph.triples_of(graph.subject_id("丙丁"))] == ["z", "a"]
+    by_number = sorted((int(graph.predicates[t]), graph.predicate(t)) for t in range(graph.info.triples))
+    assert by_number == sorted(by_number, key=lambda pair: pair[1])
