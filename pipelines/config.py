@@ -14,26 +14,20 @@ from pathlib import Path
 from typing import Annotated, Any, Literal
 
 import yaml
-from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator, model_validator
+from pydantic import BaseModel, Field, ValidationError, model_validator
 
 from corpora.files import is_uri
 from corpora.layout import InputConfig
 from corpora.schema import MAX_LENGTH_LIMIT
+from pipelines.graph_config import GraphConfig
+from pipelines.section import ConfigError, Count, Fraction, Section
+
+__all__ = ["Config", "ConfigError", "load_config", "reference", "resolve"]
+
+_ALTERNATIVE = re.compile(r"str|int|list\[.*\]|\[key\]")
 
 
-class ConfigError(ValueError):
-    """The config cannot be used; the message names the field and the fix."""
-
-
-class _Section(BaseModel):
-    model_config = ConfigDict(extra="forbid", frozen=True, use_attribute_docstrings=True)
-
-
-Count = Annotated[int, Field(ge=1)]
-Fraction = Annotated[float, Field(ge=0.0, le=1.0)]
-
-
-class AnnotateConfig(_Section):
+class AnnotateConfig(Section):
     """Sentences, words and parses."""
 
     sentences: Literal["rules", "parser", "lines"] = "rules"
@@ -47,42 +41,14 @@ class AnnotateConfig(_Section):
     """A longer sentence is cut before it is parsed: parsing time and memory stay bounded."""
 
 
-class CoarseConfig(_Section):
+class CoarseConfig(Section):
     """Coarse tokens: words, looked up in a vocabulary of words."""
 
     vocab: str
     """One coarse token a line, special tokens included, as in `vocab.txt`."""
 
 
-class GraphConfig(_Section):
-    """Which triples, which mentions, which branches."""
-
-    triples: list[str]
-    """`.spo` files: subject TAB predicate TAB object."""
-    match: Literal["longest", "words"] = "longest"
-    """Leftmost-longest over characters, or words of the segmentation that equal a subject (K-BERT)."""
-    branches_per_mention: Count = 2
-    """Branches that one mention grows at most."""
-    predicate: bool = False
-    """Put the predicate in front of the object in a branch, as the figures of the K-BERT paper draw it."""
-    min_mention_length: Count = 2
-    """Shorter subjects, in characters, never match."""
-    max_object_length: Count = 64
-    """Longer objects, in characters, are never grafted."""
-    stop: list[str] = []
-    """Subjects that never match."""
-    max_length: Annotated[int, Field(ge=3, le=MAX_LENGTH_LIMIT)] | None = None
-    """Longest flattened tree, in tokens; default: `encode.max_length`."""
-    max_positions: Annotated[int, Field(ge=3, le=MAX_LENGTH_LIMIT)] | None = None
-    """Size of the model's position table; no soft position reaches it. Default: `encode.max_length`."""
-
-    @field_validator("triples", mode="before")
-    @classmethod
-    def _one_or_many(cls, value: Any) -> Any:
-        return [value] if isinstance(value, str) else value
-
-
-class PretrainConfig(_Section):
+class PretrainConfig(Section):
     """How documents become training sequences."""
 
     segments: Literal["pair", "single"] = "pair"
@@ -95,7 +61,7 @@ class PretrainConfig(_Section):
     """Times the corpus is gone through with other random choices (BERT's `dupe_factor`)."""
 
 
-class EncodeConfig(_Section):
+class EncodeConfig(Section):
     """Tokens, column groups and sequence assembly."""
 
     tokenizer: str
@@ -112,7 +78,7 @@ class EncodeConfig(_Section):
     pretrain: PretrainConfig = PretrainConfig()
 
 
-class RunConfig(_Section):
+class RunConfig(Section):
     """How the run behaves; nothing here but `block_bytes` changes what is written."""
 
     block_bytes: Annotated[int, Field(ge=1024, le=256 * 2**20)] | None = None
@@ -123,7 +89,7 @@ class RunConfig(_Section):
     """Local worker processes; default: the cores there are."""
 
 
-class Config(_Section):
+class Config(Section):
     """One corpus, one task."""
 
     task: Literal["pretrain", "classify", "tag"]
@@ -249,7 +215,11 @@ def _reference(section: type[BaseModel], prefix: str) -> Iterator[tuple[str, str
         default = (
             "required" if field.is_required() else "" if field.default is None else _as_yaml(field.default)
         )
-        choices = re.findall(r"'(\w+)'", str(field.annotation)) if "Literal" in str(field.annotation) else []
+        annotation = str(field.annotation)
+        # Not the keys of a mapping.
+        choices = (
+            re.findall(r"'(\w+)'", annotation) if "Literal" in annotation and "dict" not in annotation else []
+        )
         meaning = " ".join((field.description or "").split())
         yield f"{prefix}{name}", default, meaning + (f" One of {', '.join(choices)}." if choices else "")
 
@@ -264,9 +234,10 @@ def _section_of(annotation: Any) -> type[BaseModel] | None:
 
 
 def _explain(error: ValidationError) -> list[str]:
-    lines = []
+    found: dict[str, list[str]] = {}
     for item in error.errors():
-        where = ".".join(str(part) for part in item["loc"]) or "config"
+        # The names of the alternatives of a union stand in the location, as `list[str]`.
+        place = [str(part) for part in item["loc"] if not _ALTERNATIVE.fullmatch(str(part))]
         message = item["msg"].removeprefix("Value error, ")
         if item["type"] == "extra_forbidden":
             known = _keys_at(item["loc"][:-1])
@@ -275,8 +246,8 @@ def _explain(error: ValidationError) -> list[str]:
             message = f"unknown key; {hint}"
         elif item["type"] != "missing" and item["type"] != "value_error":
             message = f"{message}, found {item['input']!r}"
-        lines.append(f"  {where}: {message}")
-    return lines
+        found.setdefault(".".join(place) or "config", []).append(message)
+    return [f"  {where}: {'; or: '.join(messages)}" for where, messages in found.items()]
 
 
 def _keys_at(location: tuple[int | str, ...]) -> list[str]:

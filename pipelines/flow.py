@@ -264,7 +264,7 @@ def _encode(config: Config, config_path: str, options: Options, annotated: Manif
 def describe_plan(config: Config, config_path: str, options: Options) -> dict[str, Any]:
     """What `--dry-run` prints: per split blocks, bytes as stored and files. Triples must be there, too."""
     if config.graph is not None:
-        triple_files(config.graph.triples, config_path)
+        triple_files(config.graph.triples or (), config_path)
     plan = plan_annotate(config, config_path, options)
     splits: dict[str, Counter[str]] = {}
     for block in plan.run.blocks:

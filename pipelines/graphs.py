@@ -53,7 +53,7 @@ def compiled_graph(
     """
     if config.graph is None or "tree" not in config.encode.columns:
         return None
-    infos = triple_files(config.graph.triples, config_path)
+    infos = triple_files(config.graph.triples or (), config_path)
     folder, work = files.join(out, GRAPH), files.join(out, engine.WORK)
     key = [[info.path, info.size, info.modified] for info in infos]
     note = files.join(work, "graph.key")

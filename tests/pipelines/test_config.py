@@ -63,6 +63,64 @@ def test_wrong_configs_name_the_field_and_the_fix(
     assert message in str(error.value)
 
 
+def graph(tmp_path: Path, **section: object) -> Path:
+    return write(tmp_path, encode={"tokenizer": "v", "columns": ["tree"]}, graph=section)
+
+
+@pytest.mark.parametrize(
+    ("section", "message"),
+    [
+        ({}, "graph: expected either `triples` (files) or `compiled`"),
+        ({"triples": "a.spo", "compiled": "a.kg"}, "found both"),
+        ({"triples": []}, "triples: expected at least one file"),
+        ({"compiled": "a.kg", "build": {"fold": ["case"]}}, "`build` goes with `triples`"),
+        ({"triples": "a.spo", "depth": 3}, "graph.depth: Input should be 1 or 2, found 3"),
+        (
+            {"triples": "a.spo", "build": {"fold": ["NFKC"]}},
+            "graph.build.fold.0: Input should be 'nfkc', 'case'",
+        ),
+        ({"triples": "a.spo", "build": {"fld": []}}, "graph.build.fld: unknown key; did you mean 'fold'?"),
+        ({"triples": "a.csv", "build": {"columns": {"subject": 1}}}, "name the column of the object"),
+        ({"triples": "a.csv", "build": {"columns": {"subject": 0, "object": 2}}}, "columns count from 1"),
+        (
+            {"triples": "a.csv", "build": {"columns": {"subjekt": 1}}},
+            "should be 'subject', 'predicate' or 'object'",
+        ),
+        ({"triples": "a.csv", "build": {"delimiter": ";;"}}, "expected one character"),
+        (
+            {"triples": "a.csv", "build": {"min_subject": 9, "max_subject": 8}},
+            "min_subject 9 is more than max_subject 8",
+        ),
+        ({"triples": "a.csv", "build": {"format": "conceptnet"}}, "needs `language`"),
+        ({"triples": "a.spo", "stop": 3}, "graph.stop: Input should be a valid list, found 3; or: "),
+        ({"triples": "a.spo", "max_mention_length": 1}, "less than min_mention_length 2"),
+        ({"triples": "a.spo", "include_predicates": []}, "include_predicates is empty"),
+        (
+            {"triples": "a.spo", "include_predicates": ["x"], "exclude_predicates": ["x"]},
+            "'x' stands in include_",
+        ),
+    ],
+)
+def test_wrong_graph_sections_name_the_field_and_the_fix(
+    tmp_path: Path, section: dict[str, object], message: str
+) -> None:
+    with pytest.raises(ConfigError) as error:
+        load_config(graph(tmp_path, **section))
+    assert message in str(error.value)
+    assert "list[" not in str(error.value)
+
+
+def test_a_graph_section_with_everything(tmp_path: Path) -> None:
+    build = {"columns": {"subject": "s", "object": 3}, "fold": ["case", "nfkc"], "stop": "stop.txt"}
+    made = load_config(
+        graph(tmp_path, triples="a.csv", build=build, depth=2, rank="shortest", stop=["x"])
+    ).graph
+    assert made is not None
+    assert made.build.columns == {"subject": "s", "object": 3}
+    assert (made.build.stop, made.stop, made.triples, made.depth) == ("stop.txt", ["x"], ["a.csv"], 2)
+    assert load_config(graph(tmp_path, compiled="a.kg")).graph.triples is None  # type: ignore[union-attr]
+
+
 @pytest.mark.parametrize(
     ("content", "message"),
     [
