@@ -19,7 +19,7 @@ from typing import Any, Literal
 
 import pyarrow as pa
 
-SCHEMA_VERSION = 1
+SCHEMA_VERSION = 2
 MAX_LENGTH_LIMIT = 32_767
 """Indices and positions are int16, hence the longest row."""
 IGNORED_LABEL = -100
@@ -140,7 +140,7 @@ _ROW_COLUMNS = (
         _index,
         "tree",
         "F",
-        "trunk counts on as if no branch were there; a branch counts on from its anchor's last token",
+        "trunk counts on as if no branch were there; a branch counts on from the last token of what it hangs from",
     ),
     Column("tree_branch", _index, "tree", "F", "0 for the trunk, k for the k-th branch"),
     Column("tree_mention", _index, "tree", "F", "mention of an anchor or branch token; -1 elsewhere"),
@@ -148,6 +148,7 @@ _ROW_COLUMNS = (
         "tree_trunk_index", _index, "tree", "F", "index of the trunk token in `input_ids`; -1 on a branch"
     ),
     Column("branch_triples", _triples, "tree", "B", "id of each branch's triple in the graph"),
+    Column("branch_parents", _index, "tree", "B", "branch that each branch hangs from; 0 = the trunk"),
 )
 
 _LABEL_COLUMNS: dict[str, tuple[Column, ...]] = {

@@ -168,12 +168,16 @@ def depth_first(heads: Sequence[int]) -> tuple[list[int], list[int]]:
 
 
 def make_tree(rng: random.Random, ids: Sequence[int], types: Sequence[int]) -> Row:
-    """Random anchors of one to three tokens with one or two branches of one to three tokens."""
+    """Random anchors of one to three tokens with one or two branches of one to three tokens.
+
+    Now and then a branch has one or two branches of its own right behind it.
+    """
     tree: Row = {
         f"tree_{k}": []
         for k in ("ids", "token_type_ids", "soft_positions", "branch", "mention", "trunk_index")
     }
     triples: list[int] = []
+    parents: list[int] = []
     mentions = 0
     token = 0
 
@@ -190,13 +194,24 @@ def make_tree(rng: random.Random, ids: Sequence[int], types: Sequence[int]) -> R
             continue
         for i in span:
             put(ids[i], types[i], i, 0, mentions, i)
-        for _ in range(rng.randint(1, 2)):
+
+        def graft(parent: int, soft: int, kind: int = types[token], mention: int = mentions) -> int:
+            """A branch from soft position `soft`; returns the position behind it."""
             triples.append(rng.randrange(TRIPLES))
-            for step in range(rng.randint(1, 3)):
-                put(rng.randint(5, VOCAB - 1), types[token], span[-1] + 1 + step, len(triples), mentions, -1)
+            parents.append(parent)
+            stop = soft + rng.randint(1, 3)
+            for position in range(soft, stop):
+                put(rng.randint(5, VOCAB - 1), kind, position, len(triples), mention, -1)
+            return stop
+
+        for _ in range(rng.randint(1, 2)):
+            behind = graft(0, span[-1] + 1)
+            parent = len(triples)
+            for _ in range(rng.choice([0, 0, 1, 2])):
+                graft(parent, behind)
         mentions += 1
         token = span[-1] + 1
-    return {**tree, "branch_triples": triples}
+    return {**tree, "branch_triples": triples, "branch_parents": parents}
 
 
 # --- annotated documents ----------------------------------------------------------------------

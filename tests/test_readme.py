@@ -109,11 +109,17 @@ def test_the_masks_shown_are_the_masks() -> None:
                 assert up[i, j] == (i == j or (both and climbs(a, b)))
                 assert down[i, j] == (i == j or (both and climbs(b, a)))
         matrix, branch, mention = shown["visible"](r), r["tree_branch"], r["tree_mention"]
+        paths = [
+            [0]
+        ]  # of each branch: itself and all that it hangs from, but for the trunk, which is its own
+        for k, parent in enumerate(row["branch_parents"], start=1):
+            paths.append([k, *(paths[parent] if parent else [])])
         for i in range(len(branch)):
             for j in range(len(branch)):
                 trunk = (branch[i] == 0) + (branch[j] == 0)
                 own = trunk == 1 and mention[i] == mention[j] >= 0
-                assert matrix[i, j] == (branch[i] == branch[j] or own)
+                one_path = branch[i] in paths[branch[j]] or branch[j] in paths[branch[i]]
+                assert matrix[i, j] == (one_path or own)
         labels = iter(r["token_labels"])
         assert shown["tree_labels"](r).tolist() == [-100 if b else next(labels) for b in branch]
     pair = {"token_type_ids": np.array([0, 0, 0, 1, 1])}

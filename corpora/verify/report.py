@@ -66,8 +66,9 @@ RULES: dict[str, str] = {
     "tree_soft_positions": "soft positions are as defined and below max_positions",
     "tree_branches": "branches are numbered from 1 in order, each in one piece",
     "tree_mention": "mentions rise along the trunk, one per anchor; branch tokens have their anchor's",
-    "tree_anchor": "a branch follows its whole anchor or a sibling; every anchor has a branch",
+    "tree_anchor": "a branch follows its whole anchor or a branch of it; every anchor has a branch",
     "branch_triples": "one triple of the graph per branch",
+    "branch_parents": "branches hang from the trunk (0), or from a branch that does, right behind it and its children",
 }
 """Every rule by name, with what holds where it is kept."""
 

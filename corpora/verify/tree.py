@@ -13,7 +13,7 @@ from corpora.verify.view import Bools, Ints, View
 
 
 def check_tree(view: View, facts: RowFacts) -> None:
-    """Trunk, branches, anchors, soft positions, in that order: each relies on those before."""
+    """Trunk, branches, parents, anchors, soft positions, in that order: each relies on those before."""
     max_length, max_positions, graph = facts.tree_max_length, facts.max_positions, facts.graph
     assert max_length is not None and max_positions is not None and graph is not None  # RowFacts.read
     view = check_ids(view, "tree_ids", "tree_ids", facts.vocab_size)
@@ -33,6 +33,8 @@ def check_tree(view: View, facts: RowFacts) -> None:
         (ids < 0) | (ids >= graph.triples),
         lambda i: f"branch {triples.position[i] + 1} has triple {ids[i]} of {graph.triples}",
     )
+    view = view.good()
+    _check_parents(view)
     view = view.good()
     trunk = np.flatnonzero(view.flat("tree_branch") == 0)
     ids = view.flat("input_ids")
@@ -106,8 +108,48 @@ def _check_branches(view: View, facts: RowFacts) -> None:
     )
 
 
+def _check_parents(view: View) -> None:
+    """A branch hangs from the trunk, or from a branch of the trunk and right behind it and its children.
+
+    Rows of `view` have their branches numbered in order, each in one piece.
+    """
+    tree, branch = view.shape("tree_ids"), view.flat("tree_branch")
+    branches, parents = view.shape("branch_triples"), view.flat("branch_parents").astype(np.int64)
+    number = branches.position + 1
+
+    def tell(b: int) -> str:
+        return f"branch {number[b]} has parent {parents[b]}"
+
+    wrong = (parents < 0) | (parents >= number)
+    view.fail(
+        "branch_parents", branches, wrong, lambda b: f"{tell(b)}, expected 0 or a branch in front of it"
+    )
+    child = np.flatnonzero(~wrong & (parents > 0))
+    base = branches.offsets[branches.row[child]] - 1
+    """Add a branch's number to this: its index among the branches of all rows."""
+    of_parent = parents[base + parents[child]]
+    view.fail_at(
+        "branch_parents",
+        branches,
+        child[of_parent != 0],
+        lambda b: f"{tell(b)}, which hangs from branch {of_parent[np.searchsorted(child, b)]} itself",
+    )
+    ahead = branch[
+        np.flatnonzero(_branch_starts(branch, tree.first))[child] - 1
+    ]  # trees start with a trunk token
+    after = (ahead == parents[child]) | (
+        (ahead > 0) & (parents[base + np.maximum(ahead, 1)] == parents[child])
+    )
+    view.fail_at(
+        "branch_parents",
+        branches,
+        child[~after],
+        lambda b: f"{tell(b)}, but stands behind neither it nor another branch of it",
+    )
+
+
 def _check_anchors(view: View, trunk: Ints, special: Bools) -> None:
-    """Mentions on the trunk, and branches right after their whole anchor or a sibling.
+    """Mentions on the trunk, and branches right after their whole anchor or a branch of it.
 
     `trunk` int64[T of all rows]: flat index of each trunk token, in line with `special`.
     """
@@ -143,17 +185,26 @@ def _check_anchors(view: View, trunk: Ints, special: Bools) -> None:
         "tree_anchor",
         tree,
         off[starts & moves],
-        lambda i: f"{tell(i)} but stands behind mention {mention[i - 1]}: expected its anchor or a sibling",
+        lambda i: (
+            f"{tell(i)} but stands behind mention {mention[i - 1]}: expected its anchor or a branch of it"
+        ),
     )
 
 
 def _check_positions(view: View, max_positions: int) -> None:
-    """Branches count on from their anchor's last token, and have its type."""
+    """Branches count on from the last token of their anchor or parent, and have their anchor's type."""
     tree, branch = view.shape("tree_ids"), view.flat("tree_branch")
+    branches, parents = view.shape("branch_triples"), view.flat("branch_parents")
     soft, types = view.flat("tree_soft_positions"), view.flat("tree_token_type_ids")
     off = np.flatnonzero(branch != 0)
     last = np.maximum.accumulate(np.where(branch == 0, np.arange(len(branch)), 0))[off]  # on the trunk
-    ahead = np.where(branch[off] == branch[off - 1], off - 1, last)
+    opens = branch[off] != branch[off - 1]
+    ahead = np.where(opens, last, off - 1)
+    # A child's first token counts on from its parent's last one.
+    ends = off[np.append(opens[1:], True)[: len(off)]]  # each branch's last token
+    child = np.flatnonzero(parents > 0)
+    parent = branches.offsets[branches.row[child]] - 1 + parents[child]
+    ahead[np.flatnonzero(opens)[child]] = ends[parent]
 
     def tell(i: int) -> str:
         return f"tree token {tree.position[i]} (branch {branch[i]}) has soft position {soft[i]}"
@@ -162,7 +213,7 @@ def _check_positions(view: View, max_positions: int) -> None:
         "tree_soft_positions",
         tree,
         off[soft[off].astype(np.int32) != soft[ahead].astype(np.int32) + 1],
-        lambda i: f"{tell(i)}, which does not count on from its branch or anchor",
+        lambda i: f"{tell(i)}, which does not count on from its branch or what that hangs from",
     )
     view.fail(
         "tree_soft_positions",

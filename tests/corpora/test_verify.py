@@ -194,6 +194,7 @@ def test_every_rule_is_shown_to_fire():
         for case in module.CASES
     ]
     cases += [case.rule for case in test_verify_rows.CLASSIFY_CASES + test_verify_rows.TAG_CASES]
+    cases += [case.rule for case in test_verify_tree.DEEP_CASES]
     assert {*cases, *(case[0] for case in CASES)} == set(RULES)
 
 
@@ -260,7 +261,8 @@ def test_equal_hashes_of_different_ids_are_no_duplicates(folder, monkeypatch):
 
 def test_problems_are_bounded_and_all_are_counted(tmp_path):
     rows = [
-        {**row, "id": "x\x1b[31m" * 99 + str(i), "branch_triples": [5] * 99} for i, row in enumerate(ROWS)
+        {**row, "id": "x\x1b[31m" * 99 + str(i), "branch_triples": [5] * 99, "branch_parents": [0] * 99}
+        for i, row in enumerate(ROWS)
     ]
     path = raw_folder(tmp_path / "f", SCHEMA, [[to_batch(rows, SCHEMA)]], "encode", TASK)
     report = verify(path)

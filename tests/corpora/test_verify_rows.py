@@ -54,6 +54,7 @@ PAIR = {
     "tree_mention": [-1, 0, 0, 0, 0, 0, -1, -1, 1, 1, -1, -1],
     "tree_trunk_index": [0, 1, 2, -1, -1, -1, 3, 4, 5, -1, 6, 7],
     "branch_triples": [7, 8, 9],
+    "branch_parents": [0, 0, 0],
     "label": 1,
 }
 
@@ -90,7 +91,7 @@ CASES = [
         "coarse_ids": [2, 20, 3], "coarse_token_type_ids": [0] * 3, "coarse_index": [0, *[1] * 70, 2],
         "tree_ids": [2, *[10] * 70, 3], "tree_token_type_ids": [0] * 72, "tree_soft_positions": [*range(72)],
         "tree_branch": [0] * 72, "tree_mention": [-1] * 72, "tree_trunk_index": [*range(72)],
-        "branch_triples": [],
+        "branch_triples": [], "branch_parents": [],
     })),
     breaks("token_ids", "beyond", both("input_ids", "tree_ids", 1, 1, VOCAB)),
     breaks("token_ids", "negative", both("input_ids", "tree_ids", 1, 1, -1)),

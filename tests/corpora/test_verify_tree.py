@@ -82,11 +82,52 @@ CASES = [
     breaks("tree_anchor", "other-anchor", entries(mention={9: 2})),
     breaks("tree_anchor", "not-behind", rearranged(0, 1, 2, 6, 3, 4, 5, 7, 8, 9, 10, 11), "tree_soft_positions"),
     breaks("tree_anchor", "special", entries(mention={7: 1, 8: 1})),
-    breaks("branch_triples", "few", put(branch_triples=[7, 8])),
-    breaks("branch_triples", "many", put(branch_triples=[7, 8, 9, 10])),
+    breaks("branch_triples", "few", put(branch_triples=[7, 8], branch_parents=[0, 0])),
+    breaks("branch_triples", "many", put(branch_triples=[7, 8, 9, 10], branch_parents=[0] * 4)),
     breaks("branch_triples", "beyond", at("branch_triples", 0, TRIPLES)),
     breaks("branch_triples", "negative", at("branch_triples", 0, -1)),
 ]  # fmt: skip
+
+
+DEEP = PAIR | {
+    # anchor a b with branches 1 and 4, 1 with children 2 and 3; anchor ef with branch 5 and its child 6
+    "tree_ids": [2, 10, 11, 30, 31, 32, 33, 34, 35, 12, 3, 13, 36, 37, 14, 3],
+    "tree_token_type_ids": [0] * 11 + [1] * 5,
+    "tree_soft_positions": [0, 1, 2, 3, 4, 5, 5, 6, 3, 3, 4, 5, 6, 7, 6, 7],
+    "tree_branch": [0, 0, 0, 1, 1, 2, 3, 3, 4, 0, 0, 0, 5, 6, 0, 0],
+    "tree_mention": [-1, *[0] * 8, -1, -1, 1, 1, 1, -1, -1],
+    "tree_trunk_index": [0, 1, 2, *[-1] * 6, 3, 4, 5, -1, -1, 6, 7],
+    "branch_triples": [7, 8, 9, 7, 8, 9],
+    "branch_parents": [0, 1, 1, 0, 0, 5],
+}
+
+DEEP_CASES = [
+    breaks("lengths", "B", put(branch_parents=[0, 1, 1, 0, 0])),
+    breaks("nulls", "parent", at("branch_parents", 1, None)),
+    breaks("branch_parents", "negative", at("branch_parents", 1, -1)),
+    breaks("branch_parents", "very-negative", at("branch_parents", 1, -32768)),
+    breaks("branch_parents", "itself", at("branch_parents", 0, 1)),
+    breaks("branch_parents", "later", at("branch_parents", 1, 4)),
+    breaks("branch_parents", "beyond", at("branch_parents", 5, 32767)),
+    breaks("branch_parents", "depth-three", at("branch_parents", 2, 2)),
+    breaks("branch_parents", "of-another-mention", at("branch_parents", 5, 4)),
+    breaks("branch_parents", "not-behind", lambda r: (
+        put(branch_parents=[0, 0, 1, 0, 0, 5])(r), at("tree_soft_positions", 5, 3)(r))),
+    breaks("tree_soft_positions", "child-from-anchor", at("tree_soft_positions", 5, 3)),
+    breaks("tree_soft_positions", "child-from-sibling", entries(soft_positions={6: 6, 7: 7})),
+    breaks("tree_soft_positions", "child-step", at("tree_soft_positions", 7, 7)),
+    breaks("tree_soft_positions", "no-child", at("branch_parents", 2, 0)),
+    breaks("tree_soft_positions", "no-branch-of-the-trunk", at("branch_parents", 3, 1)),
+    breaks("tree_anchor", "child-other-mention", at("tree_mention", 5, 1)),
+    breaks("tree_token_types", "child", at("tree_token_type_ids", 13, 0)),
+    breaks("tree_branches", "swapped-children", entries(branch={5: 3, 6: 2, 7: 2})),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("case", DEEP_CASES, ids=str)
+def test_a_broken_tree_of_depth_two_is_found(case, tmp_path):
+    others, schema = make_rows(4, "pretrain", GROUPS, 9), rows_schema("pretrain", GROUPS)
+    expect(tmp_path, case, DEEP, others, schema, "encode", "pretrain")
 
 
 @pytest.mark.parametrize("case", CASES, ids=str)
@@ -117,6 +158,7 @@ def test_c19_a_soft_position_beyond_the_table_is_found(tmp_path):
             tree_mention=[*r["tree_mention"][:10], 2, 2, 2, 2, -1],
             tree_trunk_index=[*r["tree_trunk_index"][:11], -1, -1, -1, 7],
             branch_triples=[7, 8, 9, 10],
+            branch_parents=[0] * 4,
         ),
     )
     report = expect(
@@ -150,6 +192,13 @@ def slow_reader_accepts(row: dict, max_positions: int = 96, max_length: int = 12
         # In one piece, and a branch right behind.
         if where != list(range(where[0], where[-1] + 1)) or branch[where[-1] + 1] == 0:
             return False
+    triples, parents = row["branch_triples"], row["branch_parents"]
+    if len(triples) != max(branch) or not all(0 <= t < TRIPLES for t in triples):
+        return False
+    tails = {b: i for i, b in enumerate(branch)}  # each branch's last token
+    for b, parent in enumerate(parents, start=1):
+        if not 0 <= parent < b or (parent and parents[parent - 1]):  # depth 2 at most
+            return False
     seen = 0
     for i, b in enumerate(branch):
         if b == 0:
@@ -159,10 +208,16 @@ def slow_reader_accepts(row: dict, max_positions: int = 96, max_length: int = 12
         if mention[i] not in anchors:
             return False
         last = anchors[mention[i]][-1]
+        parent = parents[b - 1]
+        stem = tails.get(parent, -1) if parent else last
+        if parent and any(
+            branch[j] not in (0, b) and parents[branch[j] - 1] != parent for j in range(stem + 1, i)
+        ):
+            return False  # something between a child and its parent that is no child of it
         if b == branch[i - 1]:
             if soft[i] != soft[i - 1] + 1 or mention[i] != mention[i - 1]:
                 return False
-        elif b != seen + 1 or soft[i] != soft[last] + 1:
+        elif b != seen + 1 or not 0 <= stem < i or soft[i] != soft[stem] + 1:
             return False
         # Nothing but branches of the same anchor between it and this token.
         if any(branch[j] == 0 or mention[j] != mention[i] for j in range(last + 1, i)) or i < last:
@@ -170,8 +225,7 @@ def slow_reader_accepts(row: dict, max_positions: int = 96, max_length: int = 12
         if kinds[i] != kinds[last]:
             return False
         seen = max(seen, b)
-    triples = row["branch_triples"]
-    return len(triples) == seen and all(0 <= t < TRIPLES for t in triples)
+    return len(triples) == seen
 
 
 SCHEMA = rows_schema("pretrain", ("tree",))
@@ -186,7 +240,7 @@ def test_the_rules_agree_with_a_slow_reader_of_the_contract(seed, edits):
     rows = [copy.deepcopy(r) for r in make_rows(seed, "pretrain", ("tree",), SHOWN_PER_RULE)]
     for row in rows:
         for _ in range(edits):
-            column = rng.choice([*COLUMNS, *COLUMNS, "branch_triples"])
+            column = rng.choice([*COLUMNS, *COLUMNS, "branch_triples", "branch_parents", "branch_parents"])
             if not row[column]:
                 continue
             place = rng.randrange(len(row[column]))

@@ -100,6 +100,7 @@ def make_row(
         "tree_mention": mention_of,
         "tree_trunk_index": trunk,
         "branch_triples": branch_triples,
+        "branch_parents": [0] * len(branch_triples),
         **labels,
     }
 
