@@ -1,0 +1,173 @@
+"""Lines of a file as blocks of bytes: only LF ends a line, and no line has to fit into memory."""
+
+from __future__ import annotations
+
+import zlib
+from collections.abc import Iterator
+from typing import BinaryIO
+
+import numpy as np
+import pyarrow as pa
+
+from kg.errors import GraphError
+from kg.read.records import EXCERPT_CHARS, Sink
+
+BLOCK_BYTES = 8 * 2**20
+MAX_LINE_BYTES = 16 * 2**20
+"""A longer line is rejected without being held in memory."""
+WHITE_SPACE = (
+    "\t\n\v\f\r \x85\xa0\u1680\u2000\u2001\u2002\u2003\u2004\u2005\u2006\u2007\u2008\u2009\u200a"
+    "\u2028\u2029\u202f\u205f\u3000"
+)
+"""What fields are trimmed of: the code points with Unicode's White_Space property."""
+
+_BOM = b"\xef\xbb\xbf"
+_LF = 10
+_HASH = ord("#")
+
+
+def read_fully(stream: BinaryIO, path: str, size: int) -> bytes:
+    """`size` bytes, fewer only at the end. Raises GraphError naming the file that cannot be read on."""
+    parts = []
+    try:
+        while size > 0 and (part := stream.read(size)):
+            parts.append(part)
+            size -= len(part)
+    except (OSError, EOFError, zlib.error, pa.ArrowException) as error:
+        raise GraphError(
+            f"{path} cannot be read to its end: {error}. Fetch or make the file again; "
+            "nothing of it should be trusted"
+        ) from error
+    return parts[0] if len(parts) == 1 else b"".join(parts)
+
+
+class Block:
+    """Whole lines of a file, M of them, and what is wrong with each."""
+
+    def __init__(self, data: bytes, line: int, byte: int) -> None:
+        self.data, self.line, self.byte = data, line, byte
+        self.raw = np.frombuffer(data, np.uint8)
+        """The bytes; the last is LF."""
+        self.stops = np.flatnonzero(self.raw == _LF) + 1
+        self.starts = np.concatenate(([0], self.stops[:-1]))
+        """int64[M], where each line starts; `stops` is behind its LF."""
+        self.kept = np.ones(len(self.stops), np.bool_)
+        """bool[M], lines that were neither rejected nor left out."""
+        self._rejects: list[tuple[int, str, str]] = []
+
+    def bytes_of(self, index: int) -> bytes:
+        return self.data[self.starts[index] : self.stops[index]]
+
+    def reject(self, index: int, reason: str, detail: str) -> None:
+        self.kept[index] = False
+        self._rejects.append((index, reason, detail))
+
+    def sift(self, sink: Sink) -> None:
+        """Reject lines that are too long or not UTF-8, leave out those that are blank or comments."""
+        for i in np.flatnonzero(self.stops - self.starts > MAX_LINE_BYTES).tolist():
+            self.reject(i, "line_too_long", _too_long(int(self.stops[i] - self.starts[i])))
+        if not _is_utf8(self.data):
+            for i in np.flatnonzero(self.kept).tolist():
+                if not _is_utf8(self.bytes_of(i)):
+                    self.reject(i, "bad_encoding", "expected UTF-8, found bytes that are not")
+        comment = self.kept & (self.raw[self.starts] == _HASH)
+        blank = np.zeros(len(comment), np.bool_)
+        for i in np.flatnonzero(self.kept & white_starts(self.raw, self.starts)).tolist():
+            text = self.bytes_of(i).decode().lstrip(WHITE_SPACE)
+            blank[i], comment[i] = not text, text.startswith("#")
+        sink.leave_out("blank", int(blank.sum()))
+        sink.leave_out("comment", int(comment.sum()))
+        self.kept &= ~(blank | comment)
+
+    def finish(self, sink: Sink) -> None:
+        """Count the lines and hand the rejected ones over, in order."""
+        sink.counts.read += len(self.stops)
+        for i, reason, detail in sorted(self._rejects):
+            start = int(self.starts[i])
+            raw = self.data[start : min(int(self.stops[i]), start + 4 * EXCERPT_CHARS)]
+            sink.reject(self.line + i, self.byte + start, reason, detail, raw)
+
+
+def read_blocks(stream: BinaryIO, sink: Sink) -> Iterator[Block]:
+    """Whole lines, about BLOCK_BYTES of them at a time; the last line gets a LF if it has none.
+
+    A byte order mark at the start of the file is not part of the first line. Memory: MAX_LINE_BYTES and
+    a few blocks, whatever the file holds.
+    """
+    held = read_fully(stream, sink.path, BLOCK_BYTES)
+    line, byte = 1, 0
+    if held.startswith(_BOM):
+        byte, held = len(_BOM), held[len(_BOM) :]
+    chunk = held
+    while chunk:
+        end = held.rfind(b"\n") + 1
+        if end:
+            block = Block(held[:end], line, byte)
+            line, byte, held = line + len(block.stops), byte + end, held[end:]
+            yield block
+        elif len(held) > MAX_LINE_BYTES:
+            size, rest = _skip_line(stream, sink.path)
+            sink.counts.read += 1
+            size += len(held)
+            sink.reject(line, byte, "line_too_long", _too_long(size), held[: 4 * EXCERPT_CHARS])
+            line, byte, held = line + 1, byte + size, rest
+        chunk = read_fully(stream, sink.path, BLOCK_BYTES)
+        held += chunk
+    if held:
+        yield Block(held if held.endswith(b"\n") else held + b"\n", line, byte)
+
+
+def _skip_line(stream: BinaryIO, path: str) -> tuple[int, bytes]:
+    """Read on to the end of the line: bytes passed over, and what was read behind them."""
+    size = 0
+    while chunk := read_fully(stream, path, BLOCK_BYTES):
+        end = chunk.find(b"\n") + 1
+        size += end or len(chunk)
+        if end:
+            return size, chunk[end:]
+    return size, b""
+
+
+def _too_long(size: int) -> str:
+    return f"a line of {size} bytes, at most {MAX_LINE_BYTES}"
+
+
+def _is_utf8(raw: bytes) -> bool:
+    try:
+        raw.decode()
+    except UnicodeDecodeError:
+        return False
+    return True
+
+
+def white_starts(raw: np.ndarray, starts: np.ndarray) -> np.ndarray:
+    """Whether a character of WHITE_SPACE starts at each index; bool like `starts`. `raw` ends in a separator."""
+    return _white(
+        raw, starts, starts, np.minimum(starts + 1, len(raw) - 1), np.minimum(starts + 2, len(raw) - 1)
+    )
+
+
+def white_stops(raw: np.ndarray, stops: np.ndarray) -> np.ndarray:
+    """Whether a character of WHITE_SPACE ends before each index, all of them over 0; bool like `stops`."""
+    last = stops - 1
+    before, third = np.maximum(last - 1, 0), np.maximum(last - 2, 0)
+    return _white(raw, last, before, last, last) | _white(raw, last, third, before, last)
+
+
+def _white(
+    raw: np.ndarray, narrow: np.ndarray, first: np.ndarray, second: np.ndarray, third: np.ndarray
+) -> np.ndarray:
+    """Whether the byte at `narrow`, or the two or three from `first`, are white space."""
+    found = _WHITE_BYTE[raw[narrow]]
+    lead = np.flatnonzero(_WHITE_LEAD[raw[first]])
+    if len(lead):
+        code = raw[first[lead]].astype(np.int32) << 8 | raw[second[lead]]
+        found[lead] |= np.isin(code, _WHITE_TWO) | np.isin(code << 8 | raw[third[lead]], _WHITE_THREE)
+    return found
+
+
+_WIDE = [char.encode() for char in WHITE_SPACE if ord(char) > 127]
+_WHITE_BYTE = np.isin(np.arange(256), [ord(char) for char in WHITE_SPACE if ord(char) < 128])
+_WHITE_LEAD = np.isin(np.arange(256), [wide[0] for wide in _WIDE])
+_WHITE_TWO = np.array([int.from_bytes(wide, "big") for wide in _WIDE if len(wide) == 2], np.int32)
+_WHITE_THREE = np.array([int.from_bytes(wide, "big") for wide in _WIDE if len(wide) == 3], np.int32)

@@ -1,0 +1,126 @@
+"""Triples between TABs: `.spo` (exactly subject, predicate, object), `.tsv` and `.txt`, chosen columns."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import BinaryIO
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from kg.errors import GraphError
+from kg.read.fields import split
+from kg.read.lines import WHITE_SPACE, Block, read_blocks
+from kg.read.options import ReadOptions, ending
+from kg.read.records import Sink, TripleTable
+
+
+@dataclass(frozen=True)
+class Layout:
+    """How many fields a line has and which (0-based) have the roles; `predicate` may be None."""
+
+    fields: int
+    subject: int
+    predicate: int | None
+    object: int
+
+
+def read_tsv(stream: BinaryIO, options: ReadOptions, sink: Sink) -> Iterator[TripleTable]:
+    """Tables of the file's triples, a block at a time."""
+    layout = None
+    if options.columns is None and ending(sink.path) == ".spo":
+        layout = Layout(3, 0, 1, 2)
+    for block in read_blocks(stream, sink):
+        block.sift(sink)
+        if layout is None:
+            layout = _first_line(block, options, sink)
+        if layout is not None:
+            yield from _triples(block, layout, sink)
+        block.finish(sink)
+
+
+def _first_line(block: Block, options: ReadOptions, sink: Sink) -> Layout | None:
+    """The layout by the first line that is kept; None where there is none. A header is left out."""
+    kept = np.flatnonzero(block.kept)
+    if not len(kept):
+        return None
+    fields = [field.strip(WHITE_SPACE) for field in block.bytes_of(int(kept[0])).decode().split("\t")]
+    if options.columns is None:
+        return Layout(2, 0, None, 1) if len(fields) == 2 else Layout(3, 0, 1, 2)
+    layout = find_columns(options, fields, sink.path)
+    if has_header(options):
+        block.kept[kept[0]] = False
+        sink.leave_out("header")
+    return layout
+
+
+def has_header(options: ReadOptions) -> bool:
+    """Whether columns are named, so that the first line holds the names."""
+    return any(isinstance(column, str) for column in (options.columns or {}).values())
+
+
+def find_columns(options: ReadOptions, first: list[str], path: str) -> Layout:
+    """Where `options.columns` are by the first line's fields; GraphError where one is not there."""
+    places: dict[str, int] = {}
+    for role, column in (options.columns or {}).items():
+        if isinstance(column, int):
+            if column > len(first):
+                raise GraphError(
+                    f"columns.{role}: column {column} was asked for, and the first line of {path} has "
+                    f"{len(first)}"
+                )
+            places[role] = column - 1
+        elif first.count(column) == 1:
+            places[role] = first.index(column)
+        else:
+            names = ", ".join(repr(name[:80]) for name in first[:40])
+            found = "more than one column" if column in first else "no column"
+            raise GraphError(
+                f"columns.{role}: {found} is called {column!r} in {path}; the first line has {names}"
+            )
+    if len(set(places.values())) < len(places):
+        raise GraphError(f"columns: two roles share a column of {path}: {dict(options.columns or {})}")
+    return Layout(len(first), places["subject"], places.get("predicate"), places["object"])
+
+
+def _triples(block: Block, layout: Layout, sink: Sink) -> Iterator[TripleTable]:
+    picks = [layout.subject, layout.object]
+    if layout.predicate is not None:
+        picks.append(layout.predicate)
+    fields = split(block, layout.fields, picks)
+    subjects, objects = fields.columns[:2]
+    lacks_subject, lacks_object = is_empty(subjects), is_empty(objects)
+    for mask, reason, detail in (
+        (lacks_subject, "empty_subject", "the subject is empty"),
+        (lacks_object & ~lacks_subject, "empty_object", "the object is empty"),
+        (fields.control & ~(lacks_subject | lacks_object), "control_character", CONTROL_DETAIL),
+    ):
+        for i in fields.index[mask].tolist():
+            block.reject(i, reason, detail)
+    kept = ~(lacks_subject | lacks_object | fields.control)
+    count = int(kept.sum())
+    if not count:
+        return
+    if layout.predicate is None:
+        predicates, empty = pa.array([""] * len(kept), pa.large_string()), count
+    else:
+        predicates = fields.columns[2]
+        empty = int((is_empty(predicates) & kept).sum())
+    sink.counts.triples += count
+    sink.counts.empty_predicates += empty
+    columns = [subjects, predicates, objects]
+    if count < len(kept):
+        mask = pa.array(kept)
+        columns = [column.filter(mask) for column in columns]
+    subjects, predicates, objects = columns
+    yield TripleTable(sink.path, subjects, predicates, objects, block.line + fields.index[kept])
+
+
+CONTROL_DETAIL = "a field holds a control character"
+
+
+def is_empty(strings: pa.LargeStringArray) -> np.ndarray:
+    """bool[N]"""
+    return pc.equal(pc.binary_length(strings), 0).to_numpy(zero_copy_only=False)
