@@ -6,9 +6,16 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
+from rich import box
+from rich.console import RenderableType
+from rich.table import Table
+from rich.text import Text
 
 from pipelines.view.folder import Folder, Place
+from pipelines.view.legible import legible, legible_token, plural
+from pipelines.view.parseview import parse_parts
 from pipelines.view.rowview import Word
+from pipelines.view.tables import facts_table, title
 
 
 @dataclass(frozen=True)
@@ -69,3 +76,36 @@ def _side(row: dict[str, Any], suffix: str) -> DocumentSide | None:
         for i, (start, stop) in enumerate(zip(starts, row[f"word_stops{suffix}"], strict=False))
     ]
     return DocumentSide(text, sentences, words, heads is not None)
+
+
+# --- terminal ---------------------------------------------------------------------------------
+
+
+def document_parts(view: DocumentView, width: int) -> list[RenderableType]:
+    """An annotated document: header, then each text's sentences and words or parse."""
+    place = f"{view.place.split}, document {view.place.row:,} ({view.place.shard})"
+    facts = [*view.facts.items(), ("split", place), *(("note", n) for n in view.notes)]
+    parts: list[RenderableType] = [facts_table(facts)]
+    for name, side in zip(("text", "second text"), view.sides, strict=False):
+        parts += [title(name, plural(len(side.text), "character")), Text(legible(side.text))]
+        listed = Table(box=box.SIMPLE_HEAD, pad_edge=False, show_edge=False)
+        for column in ("#", "chars", "sentence"):
+            listed.add_column(column)
+        for i, (start, stop) in enumerate(side.sentences):
+            listed.add_row(
+                Text(str(i), "dim"), Text(f"{start}–{stop}", "dim"), Text(legible(side.text[start:stop]))
+            )
+        parts += [title("sentences", f"{len(side.sentences):,}"), listed]
+        if side.parsed:
+            parts += parse_parts(side.words, width)
+        else:
+            words = Text("  ").join(Text(legible_token(w.text)) for w in side.words)
+            parts += [title("words", f"{len(side.words):,}, no parse"), words]
+    if view.tags:
+        tags = Table(box=box.SIMPLE_HEAD, pad_edge=False, show_edge=False)
+        tags.add_column("source token")
+        tags.add_column("label")
+        for token, label in view.tags:
+            tags.add_row(Text(legible_token(token)), Text(legible(label), "bold"))
+        parts += [title("labels", f"{len(view.tags):,}"), tags]
+    return parts

@@ -11,23 +11,22 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 
 from rich import box
-from rich.cells import cell_len
-from rich.console import Console, Group, RenderableType
+from rich.console import Console, RenderableType
 from rich.table import Table
 from rich.text import Text
 
-from pipelines.view.docview import DocumentView, document_view
+from pipelines.view.docview import DocumentView, document_parts, document_view
 from pipelines.view.folder import FolderError, open_folder
 from pipelines.view.legible import clip, legible, legible_token, plural
 from pipelines.view.maskview import grid_text, make_grid
+from pipelines.view.parseview import parse_parts
 from pipelines.view.rowview import RowView, Word, row_view
-from pipelines.view.tables import Column, fitted
-from pipelines.view.treeview import layout_parse, layout_tree, parse_note, sentences, tree_note
+from pipelines.view.tables import Column, facts_table, fitted, title
+from pipelines.view.treetext import anchors, branch_parts, mention_style, tree_text
+from pipelines.view.treeview import tree_note
 
 GRIDS = ("visible", "syntax", "none")
 MAX_GRID = 64
-MENTION_STYLES = ("cyan", "magenta", "green", "yellow", "blue")
-_STYLES = {"position": "dim", "triple": "dim italic", "anchor": "bold", "branch": "", "token": ""}
 
 
 def show(
@@ -116,21 +115,21 @@ def row_parts(view: RowView, width: int, grid: str, max_grid: int) -> list[Rende
     parts: list[RenderableType] = [_header(view)]
     for segment, text in zip("AB", view.texts, strict=False):
         name = f"text {segment}" if len(view.texts) > 1 else "text"
-        parts += [_title(name, plural(len(text), "character")), Text(legible(text))]
+        parts += [title(name, plural(len(text), "character")), Text(legible(text))]
     if view.tree is not None:
-        parts += [_title("sentence tree", tree_note(view)), tree_text(view, width)]
+        parts += [title("sentence tree", tree_note(view)), tree_text(view.tree, view.branches, width)]
+        parts += branch_parts(view.branches, anchors(view.tree), width)
     parts += token_parts(view, width)
     if view.words is not None:
         parts += parse_parts(view.words, width)
     if view.coarse is not None:
-        parts += [_title("coarse tokens", f"{len(view.coarse):,}"), coarse_table(view)]
+        parts += [title("coarse tokens", f"{len(view.coarse):,}"), coarse_table(view)]
     if grid != "none":
         parts += _grid_parts(view, grid, width, max_grid)
     return parts
 
 
 def _header(view: RowView) -> Table:
-    table = _grid_table()
     facts = [
         ("id", view.id),
         ("split", f"{view.place.split}, row {view.place.row:,}"),
@@ -142,35 +141,7 @@ def _header(view: RowView) -> Table:
     if view.score is not None:
         facts.append(("score", f"{view.score:g}"))
     facts += [("note", note) for note in view.notes]
-    for name, value in facts:
-        table.add_row(Text(name, "bold"), Text(legible(value), "yellow" if name == "note" else ""))
-    return table
-
-
-def tree_text(view: RowView, width: int) -> Text:
-    """The sentence tree, branches under their anchors."""
-    layout = layout_tree(view.tree or [], view.branches, width)
-    lines: list[list[tuple[int, str, str]]] = [[] for _ in range(layout.height + 1)]
-    for cell in layout.cells:
-        style = _STYLES[cell.kind]
-        if cell.mention >= 0 and cell.kind in ("anchor", "branch"):
-            style = f"{style} {_mention_style(cell.mention)}".strip()
-        lines[cell.y].append((cell.x, cell.text, style))
-    for link in layout.links:
-        for y in range(link.top, link.stops[-1] + 1):
-            turn = "│" if y not in link.stops else "└─" if y == link.stops[-1] else "├─"
-            lines[y].append((link.x, turn, _mention_style(link.mention)))
-    text = Text(no_wrap=True, overflow="ignore")
-    for number, line in enumerate(lines):
-        at = 0
-        for x, piece, style in sorted(line):
-            text.append(" " * (x - at))
-            text.append(piece, style)
-            at = x + cell_len(piece)
-        if number < len(lines) - 1:
-            text.append("\n")
-    text.rstrip()
-    return text
+    return facts_table(facts)
 
 
 def token_parts(view: RowView, width: int) -> list[RenderableType]:
@@ -198,7 +169,7 @@ def token_parts(view: RowView, width: int) -> list[RenderableType]:
     rows = [[cell(token.index) for _, cell in columns] for token in view.tokens]
     table, left_out = fitted([column for column, _ in columns], rows, width)
     note = f"; left out at {width} columns: {', '.join(left_out)}" if left_out else ""
-    return [_title("tokens", f"{len(view.tokens):,}{note}"), table]
+    return [title("tokens", f"{len(view.tokens):,}{note}"), table]
 
 
 def coarse_table(view: RowView) -> Table:
@@ -216,95 +187,22 @@ def coarse_table(view: RowView) -> Table:
     return table
 
 
-def parse_parts(words: Sequence[Word], width: int) -> list[RenderableType]:
-    """The dependency parse, an indented tree a sentence."""
-    groups = sentences(words)
-    parts: list[RenderableType] = [_title("dependency parse", parse_note(words))]
-    for number, members in enumerate(groups):
-        lines = layout_parse(words, members, width)
-        left = max(cell_len(b.guide) + cell_len(_word_label(words, b.word)) for b in lines) + 2
-        text = Text(no_wrap=True, overflow="ignore")
-        for bough in lines:
-            label = _word_label(words, bough.word)
-            text.append("\n" + bough.guide, "dim")
-            text.append(label, "bold" if not bough.depth else "")
-            text.append(" " * (left - cell_len(bough.guide) - cell_len(label)))
-            word = words[bough.word]
-            text.append(f"{legible(word.deprel)}", "cyan")
-            text.append(f"  {legible(word.pos)}  " if word.pos else "  ", "green")
-            text.append(f"{bough.word}", "dim")
-            if bough.depth:
-                text.append(f" ← {word.head}", "dim")
-        parts.append(Group(Text(f"sentence {number}", "dim"), Text.assemble(text[1:])))
-    return parts
-
-
 def _grid_parts(view: RowView, grid: str, width: int, max_grid: int) -> list[RenderableType]:
     made = make_grid(view, grid, max_grid, width)
     if made is None:
         return []
-    title, note, labels, seen = made
-    return [_title(title, note), grid_text(labels, seen)]
-
-
-# --- documents --------------------------------------------------------------------------------
-
-
-def document_parts(view: DocumentView, width: int) -> list[RenderableType]:
-    """An annotated document: header, then each text's sentences and words or parse."""
-    table = _grid_table()
-    place = f"{view.place.split}, document {view.place.row:,} ({view.place.shard})"
-    for name, value in [*view.facts.items(), ("split", place), *(("note", n) for n in view.notes)]:
-        table.add_row(Text(name, "bold"), Text(legible(value)))
-    parts: list[RenderableType] = [table]
-    for name, side in zip(("text", "second text"), view.sides, strict=False):
-        parts += [_title(name, plural(len(side.text), "character")), Text(legible(side.text))]
-        listed = Table(box=box.SIMPLE_HEAD, pad_edge=False, show_edge=False)
-        for column in ("#", "chars", "sentence"):
-            listed.add_column(column)
-        for i, (start, stop) in enumerate(side.sentences):
-            listed.add_row(
-                Text(str(i), "dim"), Text(f"{start}–{stop}", "dim"), Text(legible(side.text[start:stop]))
-            )
-        parts += [_title("sentences", f"{len(side.sentences):,}"), listed]
-        if side.parsed:
-            parts += parse_parts(side.words, width)
-        else:
-            words = Text("  ").join(Text(legible_token(w.text)) for w in side.words)
-            parts += [_title("words", f"{len(side.words):,}, no parse"), words]
-    if view.tags:
-        tags = Table(box=box.SIMPLE_HEAD, pad_edge=False, show_edge=False)
-        tags.add_column("source token")
-        tags.add_column("label")
-        for token, label in view.tags:
-            tags.add_row(Text(legible_token(token)), Text(legible(label), "bold"))
-        parts += [_title("labels", f"{len(view.tags):,}"), tags]
-    return parts
+    what, note, labels, seen = made
+    return [title(what, note), grid_text(labels, seen)]
 
 
 # --- small things -----------------------------------------------------------------------------
-
-
-def _title(name: str, note: str = "") -> Text:
-    return Text.assemble("\n", (name, "bold underline"), (f"  {note}" if note else "", "dim"))
-
-
-def _grid_table() -> Table:
-    table = Table.grid(padding=(0, 2))
-    table.add_column(no_wrap=True)
-    table.add_column(overflow="fold")
-    return table
-
-
-def _mention_style(mention: int) -> str:
-    return MENTION_STYLES[mention % len(MENTION_STYLES)]
 
 
 def _token_text(view: RowView, i: int) -> Text:
     token = view.tokens[i]
     style = "dim" if token.piece is None else "bold"
     if token.mention is not None:
-        style = f"bold {_mention_style(token.mention)}"
+        style = f"bold {mention_style(token.mention)}"
     return Text(clip(legible_token(token.string), 32), style)
 
 
@@ -319,7 +217,3 @@ def _index(value: int | None) -> str:
 
 def _word(words: Sequence[Word] | None, i: int) -> str:
     return legible_token(words[i].text) if words is not None and i < len(words) else ""
-
-
-def _word_label(words: Sequence[Word], i: int) -> str:
-    return clip(legible_token(words[i].text) or "∅", 32)

@@ -11,8 +11,10 @@ from pipelines.view.docview import DocumentView
 from pipelines.view.legible import clip, legible_token, plural
 from pipelines.view.maskview import make_grid
 from pipelines.view.page import esc, facts, page, svg, table
+from pipelines.view.parseview import parse_note, sentences
 from pipelines.view.rowview import RowView, Word
-from pipelines.view.treeview import Cell, layout_tree, parse_note, sentences, tree_note
+from pipelines.view.treetext import anchors, hangs_from
+from pipelines.view.treeview import Cell, layout_tree, tree_note
 
 _CELL, _LINE = 9, 21
 """Pixels a character cell is wide, and a line of the tree is high."""
@@ -41,6 +43,7 @@ def row_page(view: RowView, grid: str, max_grid: int) -> str:
         )
     if view.tree is not None:
         parts += [_h2("sentence tree", tree_note(view)), tree_svg(view)]
+        parts += _branches(view)
     parts += [_h2("tokens", f"{len(view.tokens):,}"), _tokens(view)]
     if view.words is not None:
         parts += _parse(view.words)
@@ -210,6 +213,25 @@ def _tokens(view: RowView) -> str:
         row += [t.label or ""] if tag else []
         rows.append(row)
     return table(header, rows, numeric)
+
+
+def _branches(view: RowView) -> list[str]:
+    if not view.branches:
+        return []
+    header = ("#", "hangs from", "subject", "predicate", "object", "file:line")
+    names = anchors(view.tree or [])
+    rows = [
+        (
+            b.number,
+            hangs_from(b, names),
+            b.triple.subject,
+            b.triple.predicate,
+            b.triple.object or b.triple.note,
+            b.triple.source,
+        )
+        for b in view.branches
+    ]
+    return [_h2("branches", plural(len(rows), "triple")), table(header, rows, numeric=(0,))]
 
 
 def _coarse(view: RowView) -> str:

@@ -10,22 +10,24 @@ from rich.text import Text
 
 from pipelines.view.legible import clip, legible_token, pad, plural
 from pipelines.view.rowview import RowView
-from pipelines.view.treeview import upright, window
 
 _LABEL_CELLS = 12
 _HEADER_LINES = 6
 
 
-def visible(branch: np.ndarray, mention: np.ndarray) -> np.ndarray:
+def visible(branch: np.ndarray, mention: np.ndarray, parent: np.ndarray) -> np.ndarray:
     """The visible matrix (K-BERT, section 3.3) of the tokens given, bool[n, n].
 
-    Two tokens see each other if they are of the same branch (the trunk is branch 0), or if exactly
-    one of them is on the trunk and both belong to the same mention. Shapes int[n] each.
+    Two tokens see each other if they are of the same branch (the trunk is branch 0), if exactly one
+    of them is on the trunk and both belong to the same mention, or if the branch of one hangs from
+    the branch of the other (a branch of the paper is a path from the trunk). Shapes int[n] each;
+    `parent` is the branch that each token's branch hangs from, 0 = the trunk.
     """
     same = branch[:, None] == branch[None, :]
     one_on_trunk = (branch[:, None] == 0) != (branch[None, :] == 0)
     mentions = (mention[:, None] == mention[None, :]) & (mention[:, None] >= 0)
-    return same | (one_on_trunk & mentions)
+    hangs = (parent[:, None] == branch[None, :]) & (parent[:, None] > 0)
+    return same | (one_on_trunk & mentions) | hangs | hangs.T
 
 
 def ancestors(word: np.ndarray, dfs_in: np.ndarray, dfs_out: np.ndarray) -> np.ndarray:
@@ -65,7 +67,11 @@ def make_grid(
     start, stop = window(len(strings), mention, size)
     if what == "visible matrix":
         shown = (view.tree or [])[start:stop]
-        seen = visible(np.array([t.branch for t in shown], int), np.array([t.mention for t in shown], int))
+        seen = visible(
+            np.array([t.branch for t in shown], int),
+            np.array([t.mention for t in shown], int),
+            np.array([t.parent for t in shown], int),
+        )
     else:
         dfs = view.dfs or (np.zeros(0, int), np.zeros(0, int))
         words = [-1 if t.word is None else t.word for t in view.tokens[start:stop]]
@@ -95,3 +101,22 @@ def grid_text(labels: Sequence[tuple[str, str]], seen: np.ndarray) -> Text:
         text.append("\n")
     text.rstrip()
     return text
+
+
+def window(count: int, first_mention: int | None, size: int) -> tuple[int, int]:
+    """Range of at most `size` of `count` tokens, around the first mention where there is one."""
+    if count <= size:
+        return 0, count
+    start = 0 if first_mention is None else max(0, min(first_mention - size // 4, count - size))
+    return start, start + size
+
+
+def upright(labels: Sequence[str], height: int) -> list[list[str]]:
+    """Column headers written downwards: `height` lines of a character per label, aligned at the foot."""
+    columns = []
+    for label in labels:
+        chars = list(label)
+        if len(chars) > height:
+            chars = [*chars[: height - 1], "…"]
+        columns.append([""] * (height - len(chars)) + chars)
+    return [[column[line] for column in columns] for line in range(height)]

@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 
 from corpora.schema import IGNORED_LABEL
+from pipelines.view.branchview import Branch, TreeToken, branches_of, parents_of
 from pipelines.view.folder import COARSE_TOKENS, TOKENS, Folder, Place
 
 NSP = {0: "B follows A", 1: "B is random", None: "single segment, no next-sentence label"}
@@ -35,28 +36,6 @@ class Token:
     label: str | None = None
     soft: int | None = None
     mention: int | None = None
-
-
-@dataclass(frozen=True)
-class TreeToken:
-    """A token of the flattened sentence tree."""
-
-    string: str
-    soft: int
-    branch: int
-    mention: int
-    trunk: int
-    """Index in `input_ids`; -1 on a branch."""
-
-
-@dataclass(frozen=True)
-class Branch:
-    """A branch: its number from 1, mention, tokens, and the triple it came from as text."""
-
-    number: int
-    mention: int
-    tokens: list[TreeToken]
-    triple: str
 
 
 @dataclass(frozen=True)
@@ -125,8 +104,16 @@ def row_view(
         keys = ("ids", "soft_positions", "branch", "mention", "trunk_index")
         columns = zip(*(row[f"tree_{key}"] for key in keys), strict=True)
         pieces = {i: _piece(row, texts, i) for i in range(len(row["input_ids"]))}
+        parents = dict(enumerate(parents_of(row)))
         tree = [
-            TreeToken(_string(vocab, special, id_, pieces.get(trunk)), soft, branch, mention, trunk)
+            TreeToken(
+                _string(vocab, special, id_, pieces.get(trunk)),
+                soft,
+                branch,
+                mention,
+                trunk,
+                parents.get(branch, 0),
+            )
             for id_, soft, branch, mention, trunk in columns
         ]
     on_trunk = {t.trunk: t for t in tree or () if t.branch == 0}
@@ -156,7 +143,8 @@ def row_view(
     elif row.get("label") is not None:
         name = _name(names, row["label"])
         label = name if name == str(row["label"]) else f"{name} ({row['label']})"
-    branches = _branches(folder, row, tree or [])
+    has_branches = any(t.branch > 0 for t in tree or ())
+    branches = branches_of(row, tree or [], folder.graph() if has_branches else None)
     return RowView(
         place=place,
         id=row["id"],
@@ -217,36 +205,6 @@ def _coarse(folder: Folder, row: dict[str, Any], notes: list[str]) -> list[Coars
         string = _string(vocab, special, id_, None)
         result.append(CoarseToken(string, id_, row["coarse_token_type_ids"][i], covered, words))
     return result
-
-
-def _branches(folder: Folder, row: dict[str, Any], tree: list[TreeToken]) -> list[Branch]:
-    grouped: dict[int, list[TreeToken]] = {}
-    for token in tree:
-        if token.branch > 0:
-            grouped.setdefault(token.branch, []).append(token)
-    if not grouped:
-        return []
-    triples, graph = row["branch_triples"], folder.graph()
-    return [
-        Branch(
-            number,
-            own[0].mention,
-            own,
-            triple_text(graph, triples[number - 1]) if number <= len(triples) else "no triple recorded",
-        )
-        for number, own in sorted(grouped.items())
-    ]
-
-
-def triple_text(graph: Any | None, triple: int) -> str:
-    """`subject predicate object` of a triple, or its number where the graph cannot tell."""
-    if graph is None:
-        return f"triple {triple}"
-    try:
-        parts = (graph.subject(triple), graph.predicate(triple), graph.object(triple))
-    except (IndexError, KeyError, ValueError, OverflowError):
-        return f"triple {triple}: not in the graph"
-    return " ".join(p for p in parts if p)
 
 
 def _piece(row: dict[str, Any], texts: list[str], index: int) -> str | None:

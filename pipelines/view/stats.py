@@ -20,9 +20,10 @@ import pyarrow.compute as pc
 from corpora import files
 from corpora.manifest import MANIFEST, ManifestError, read_manifest
 from corpora.schema import IGNORED_LABEL
+from pipelines.view.branchview import triple_of
 from pipelines.view.folder import ANNOTATED, Folder, open_folder
 from pipelines.view.histogram import Histogram, TripleCounts
-from pipelines.view.rowview import NSP, UNKNOWN, triple_text
+from pipelines.view.rowview import NSP, UNKNOWN
 
 TOP = 20
 
@@ -329,4 +330,4 @@ def _top_triples(folder: Folder, total: SplitStats) -> list[tuple[str, int]]:
     if not top:
         return []
     graph = folder.graph()
-    return [(triple_text(graph, triple), count) for triple, count in top]
+    return [(triple_of(graph, triple).text, count) for triple, count in top]

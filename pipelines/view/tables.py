@@ -15,6 +15,8 @@ from rich.cells import cell_len
 from rich.table import Table
 from rich.text import Text
 
+from pipelines.view.legible import legible
+
 GAP = 2
 LABEL = 14
 """Cells that a label may be folded to."""
@@ -70,6 +72,21 @@ def side_by_side(names: Sequence[str], rows: Sequence[tuple[str, Sequence[str]]]
         )[0]
         for group in groups
     ]
+
+
+def title(name: str, note: str = "") -> Text:
+    """A heading with a note behind it."""
+    return Text.assemble("\n", (name, "bold underline"), (f"  {note}" if note else "", "dim"))
+
+
+def facts_table(facts: Sequence[tuple[str, str]]) -> Table:
+    """A name and a value a line, values made legible; notes stand out."""
+    table = Table.grid(padding=(0, 2))
+    table.add_column(no_wrap=True)
+    table.add_column(overflow="fold")
+    for name, value in facts:
+        table.add_row(Text(name, "bold"), Text(legible(value), "yellow" if name == "note" else ""))
+    return table
 
 
 def _natural(column: Column, cells: Sequence[Text]) -> int:

@@ -1,8 +1,9 @@
-"""Where the parts of a sentence tree and of a parse stand, in character cells.
+"""Where the parts of a sentence tree stand, in character cells.
 
 One layout serves the terminal, which draws it with box characters, and the HTML page, which draws
 it as SVG with a fixed size per cell. The tree follows Figure 2 of the K-BERT paper: the trunk in
-lines, each token over its soft position, branches hanging from the last token of their anchor.
+lines, each token over its soft position, branches hanging from the last token of their anchor, or
+of the branch that they go on from.
 """
 
 from __future__ import annotations
@@ -12,8 +13,9 @@ from dataclasses import dataclass, field
 
 from rich.cells import cell_len
 
+from pipelines.view.branchview import Branch, TreeToken
 from pipelines.view.legible import clip, legible, legible_token, plural, wrap
-from pipelines.view.rowview import Branch, RowView, TreeToken, Word
+from pipelines.view.rowview import RowView
 
 GAP = 1
 INDENT = 3
@@ -21,6 +23,8 @@ INDENT = 3
 ROOM = 34
 """Cells kept free to the right of an anchor for its branches."""
 MAX_TOKEN = 24
+_DEEPEST = 8
+"""Branches on branches that are drawn in place; deeper ones (of a wrong row) stand by themselves."""
 
 
 @dataclass(frozen=True)
@@ -60,25 +64,31 @@ def layout_tree(tree: Sequence[TreeToken], branches: Sequence[Branch], width: in
     trunk = [t for t in tree if t.branch == 0]
     last = {t.mention: i for i, t in enumerate(trunk) if t.mention >= 0}
     hanging: dict[int, list[Branch]] = {}
-    loose = []
-    for branch in branches:
-        if branch.mention in last:
+    below: dict[int, list[Branch]] = {}
+    loose, depth = [], {0: 0}
+    for branch in branches:  # a parent comes before its children
+        depth[branch.number] = depth.get(branch.parent, _DEEPEST) + 1
+        if branch.parent and depth[branch.number] <= _DEEPEST:
+            below.setdefault(branch.parent, []).append(branch)
+        elif not branch.parent and branch.mention in last:
             hanging.setdefault(last[branch.mention], []).append(branch)
         else:
             loose.append(branch)
     out = TreeLayout()
     for line in _break(trunk, hanging, width):
-        _draw_line(out, trunk, line, hanging, width)
+        _draw_line(out, trunk, line, hanging, below, width)
     for branch in loose:  # a wrong row: show what hangs nowhere
-        out.cells.append(Cell(0, out.height, f"branch {branch.number} hangs on no anchor:", "triple"))
-        out.height = _draw_branch(out, branch, INDENT, out.height + 1, width) + 1
+        where = f"branch {branch.parent}" if branch.parent else "no anchor"
+        out.cells.append(Cell(0, out.height, f"branch {branch.number} hangs on {where}:", "triple"))
+        out.height = _draw_branch(out, branch, below, INDENT, out.height + 1, width) + 1
     return out
 
 
 def tree_note(view: RowView) -> str:
     """What a heading says about a tree."""
     mentions, branches = plural(view.mentions, "mention"), plural(len(view.branches), "branch")
-    return f"{mentions}, {branches}; soft positions below the tokens"
+    deep = sum(branch.parent > 0 for branch in view.branches)
+    return f"{mentions}, {branches}{f' ({deep} of depth 2)' if deep else ''}; soft positions below the tokens"
 
 
 def _break(
@@ -113,6 +123,7 @@ def _draw_line(
     trunk: Sequence[TreeToken],
     line: list[tuple[int, int, int]],
     hanging: dict[int, list[Branch]],
+    below: dict[int, list[Branch]],
     width: int,
 ) -> None:
     y = out.height
@@ -124,32 +135,54 @@ def _draw_line(
     for i, x, size in reversed(line):  # from the right, so that connectors further left pass below
         if i not in hanging:
             continue
-        column, stops, top = x + (size - 1) // 2, [], out.height + 2
-        for branch in hanging[i]:
-            stops.append(y)
-            y = _draw_branch(out, branch, column + INDENT, y, width)
-        out.links.append(Link(column, top, tuple(stops), trunk[i].mention))
+        y = _hang(out, hanging[i], below, x + (size - 1) // 2, out.height + 2, y, width)
     out.height = y + 1
 
 
-def _draw_branch(out: TreeLayout, branch: Branch, left: int, y: int, width: int) -> int:
-    """Draw one branch from column `left`, line `y`; returns the first line below."""
-    x = left
+def _hang(
+    out: TreeLayout,
+    branches: Sequence[Branch],
+    below: dict[int, list[Branch]],
+    column: int,
+    top: int,
+    y: int,
+    width: int,
+) -> int:
+    """Draw branches on a connector down `column` from line `top`, the first at line `y`; returns the
+    first line below."""
+    stops = []
+    for branch in branches:
+        stops.append(y)
+        y = _draw_branch(out, branch, below, column + INDENT, y, width)
+    out.links.append(Link(column, top, tuple(stops), branches[0].mention))
+    return y
+
+
+def _draw_branch(
+    out: TreeLayout, branch: Branch, below: dict[int, list[Branch]], left: int, y: int, width: int
+) -> int:
+    """Draw one branch from column `left`, line `y`, and what hangs from it; returns the first line below."""
+    x = column = left
     for token in branch.tokens:
         size = _box(token)
         if x > left and x + size > width:
             x, y = left, y + 2
         _draw_token(out, token, x, y, size, "branch")
+        column = x + (size - 1) // 2
         x += size + GAP
-    triple = f"({legible(branch.triple)})"
-    if x + 2 + cell_len(triple) <= width:
-        out.cells.append(Cell(x + 2, y, triple, "triple", branch.mention))
-        return y + 2
+    triple = f"({legible(branch.triple.text)})"
     y += 2
-    for piece in wrap(triple, width - left):
-        out.cells.append(Cell(left, y, piece, "triple", branch.mention))
-        y += 1
-    return y
+    if x + 2 + cell_len(triple) <= width:
+        out.cells.append(Cell(x + 2, y - 2, triple, "triple", branch.mention))
+    else:
+        column = left  # a connector from the last token would cross the triple
+        for piece in wrap(triple, width - left):
+            out.cells.append(Cell(left, y, piece, "triple", branch.mention))
+            y += 1
+    own = below.get(branch.number)
+    if not own:
+        return y
+    return _hang(out, own, below, column if column + ROOM <= width else left, y, y, width)
 
 
 def _draw_token(out: TreeLayout, token: TreeToken, x: int, y: int, size: int, kind: str) -> None:
@@ -167,87 +200,3 @@ def _label(token: TreeToken) -> str:
 
 def _box(token: TreeToken) -> int:
     return max(cell_len(_label(token)), len(str(token.soft)))
-
-
-# --- parses -----------------------------------------------------------------------------------
-
-
-def sentences(words: Sequence[Word]) -> list[list[int]]:
-    """Word indices of each sentence, in order."""
-    groups: list[list[int]] = []
-    for i, word in enumerate(words):
-        if not i or word.sentence != words[i - 1].sentence:
-            groups.append([])
-        groups[-1].append(i)
-    return groups
-
-
-def parse_note(words: Sequence[Word]) -> str:
-    """What a heading says about a parse."""
-    return f"{plural(len(words), 'word')}, {plural(len(sentences(words)), 'sentence')}"
-
-
-@dataclass(frozen=True)
-class Bough:
-    """A line of an indented parse: the guide in front of the word, the word, its depth."""
-
-    guide: str
-    word: int
-    depth: int
-
-
-def layout_parse(words: Sequence[Word], members: Sequence[int], width: int) -> list[Bough]:
-    """The words of a sentence as an indented tree, heads above dependents, in word order.
-
-    A word whose head lies outside `members` counts as a root. Words that no root reaches (a cycle
-    in a wrong row) come last, with a guide of `?`. Guides take at most half of `width`.
-    """
-    inside = set(members)
-    children: dict[int, list[int]] = {}
-    roots = []
-    for i in members:
-        if words[i].head == i or words[i].head not in inside:
-            roots.append(i)
-        else:
-            children.setdefault(words[i].head, []).append(i)
-    lines: list[Bough] = []
-    seen = set()
-    stack: list[tuple[int, tuple[bool, ...]]] = [(root, ()) for root in reversed(roots)]
-    while stack:
-        i, ends = stack.pop()
-        seen.add(i)
-        lines.append(Bough(_guide(ends, width // 2), i, len(ends)))
-        own = children.get(i, [])
-        stack += [(child, (*ends, k == 0)) for k, child in enumerate(reversed(own))]
-    lines += [Bough("? ", i, 0) for i in members if i not in seen]
-    return lines
-
-
-def _guide(ends: tuple[bool, ...], cells: int) -> str:
-    if not ends:
-        return ""
-    if 3 * len(ends) > cells:
-        return f"{'·' * max(cells - 9, 1)} {len(ends)} deep "
-    return "".join("   " if end else "│  " for end in ends[:-1]) + ("└─ " if ends[-1] else "├─ ")
-
-
-# --- mask windows -----------------------------------------------------------------------------
-
-
-def window(count: int, first_mention: int | None, size: int) -> tuple[int, int]:
-    """Range of at most `size` of `count` tokens, around the first mention where there is one."""
-    if count <= size:
-        return 0, count
-    start = 0 if first_mention is None else max(0, min(first_mention - size // 4, count - size))
-    return start, start + size
-
-
-def upright(labels: Sequence[str], height: int) -> list[list[str]]:
-    """Column headers written downwards: `height` lines of a character per label, aligned at the foot."""
-    columns = []
-    for label in labels:
-        chars = list(label)
-        if len(chars) > height:
-            chars = [*chars[: height - 1], "…"]
-        columns.append([""] * (height - len(chars)) + chars)
-    return [[column[line] for column in columns] for line in range(height)]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from pathlib import Path
+from typing import Any
 
 import pyarrow as pa
 
@@ -41,10 +42,11 @@ def make_row(
     words: Sequence[Sequence[str]],
     heads: Sequence[int],
     deprels: Sequence[int] | None = None,
-    grafts: Sequence[tuple[int, int, Sequence[tuple[int, str]]]] = (),
+    grafts: Sequence[tuple[int, int, Sequence[tuple[Any, ...]]]] = (),
     **labels: object,
 ) -> dict[str, object]:
-    """A row of sentences of words; `grafts` are (first token, one past the last, [(triple, object)])."""
+    """A row of sentences of words; `grafts` are (first token, one past the last, [branch, ...]) with
+    branches (triple, object) or (triple, object, [branches of its own])."""
     flat = [w for sentence in words for w in sentence]
     text = "".join(flat)
     owner = [i for i, w in enumerate(flat) for _ in w]
@@ -66,13 +68,23 @@ def make_row(
     length = len(ids)
     tree: list[tuple[int, int, int, int, int]] = []
     branch_triples: list[int] = []
+    parents: list[int] = []
+
+    def grow(branches: Sequence[tuple[Any, ...]], soft: int, mention: int, parent: int) -> None:
+        for triple, string, *own in branches:
+            branch_triples.append(triple)
+            parents.append(parent)
+            number = len(parents)
+            tree.extend((fine[c], soft + k, number, mention, -1) for k, c in enumerate(string))
+            if own:
+                grow(own[0], soft + len(string), mention, number)
+
     for i, token in enumerate(ids):
         mention = next((m for m, (a, b, _) in enumerate(grafts) if a <= i < b), -1)
         tree.append((token, i, 0, mention, i))
         for m, (_, stop, branches) in enumerate(grafts):
-            for triple, string in branches if stop == i + 1 else ():
-                branch_triples.append(triple)
-                tree += [(fine[c], i + 1 + k, len(branch_triples), m, -1) for k, c in enumerate(string)]
+            if stop == i + 1:
+                grow(branches, i + 1, m, 0)
     coarse_ids = [SPECIAL["cls"], *(coarse[w] for w in flat), SPECIAL["sep"]]
     columns = zip(*tree, strict=True)
     tree_ids, soft, branch, mention_of, trunk = (list(c) for c in columns)
@@ -100,7 +112,9 @@ def make_row(
         "tree_mention": mention_of,
         "tree_trunk_index": trunk,
         "branch_triples": branch_triples,
-        "branch_parents": [0] * len(branch_triples),
+        "branch_parents": parents,
+        "tag_starts": [*range(len(text))],
+        "tag_stops": [*range(1, len(text) + 1)],
         **labels,
     }
 

@@ -15,13 +15,16 @@ from hypothesis import strategies as st
 from rich.cells import cell_len
 from rich.console import Console
 
+from pipelines.view.branchview import Branch, TreeToken, Triple
 from pipelines.view.folder import FolderError
-from pipelines.view.inspect import load, render_row, show, tree_text
+from pipelines.view.inspect import load, render_row, show
 from pipelines.view.inspect_html import _levels
 from pipelines.view.legible import clip, legible, legible_token
-from pipelines.view.maskview import ancestors, grid_text, visible
-from pipelines.view.rowview import Branch, RowView, TreeToken, Word
-from pipelines.view.treeview import layout_parse, layout_tree, window
+from pipelines.view.maskview import ancestors, grid_text, visible, window
+from pipelines.view.parseview import layout_parse
+from pipelines.view.rowview import RowView, Word
+from pipelines.view.treetext import tree_text
+from pipelines.view.treeview import layout_tree
 from tests import rows
 from tests.pipelines.handmade import Vocabulary, make_row, write_annotated, write_dataset
 
@@ -33,6 +36,11 @@ def printed(folder: Path, width: int = 100, **options: object) -> str:
     out = io.StringIO()
     show(folder, Console(file=out, width=width, color_system=None), **options)  # type: ignore[arg-type]
     return out.getvalue()
+
+
+def drawn(view: RowView, width: int = 100) -> list[str]:
+    """Lines of the sentence tree."""
+    return tree_text(view.tree or [], view.branches, width).plain.split("\n")
 
 
 def view_of(folder: Path, row: int | str = 0, split: str | None = None) -> RowView:
@@ -77,7 +85,7 @@ def dataset(tmp_path: Path) -> Path:
 
 
 def test_tree_is_drawn_like_the_papers_figure(dataset: Path) -> None:
-    assert tree_text(view_of(dataset), 100).plain.split("\n") == [
+    assert drawn(view_of(dataset)) == [
         "[CLS] 苹 果 好 [SEP]",
         "  0   1  2  3    4",
         "         └─ 水 果   (苹果 类别 水果)",
@@ -86,7 +94,7 @@ def test_tree_is_drawn_like_the_papers_figure(dataset: Path) -> None:
 
 
 def test_branches_of_several_mentions_hang_under_their_own_anchor(dataset: Path) -> None:
-    assert tree_text(view_of(dataset, 1), 100).plain.split("\n") == [
+    assert drawn(view_of(dataset, 1)) == [
         "[CLS] 苹 果 很 好 ， 北 京 [UNK] [SEP]",
         "  0   1  2  3  4  5  6  7    8     9",
         "         │              └─ 华 北   (北京 位于 华北)",
@@ -96,6 +104,63 @@ def test_branches_of_several_mentions_hang_under_their_own_anchor(dataset: Path)
         "         └─ 红 色   (苹果 颜色 红色)",
         "            3  4",
     ]
+
+
+def depth_two(tmp_path: Path) -> Path:
+    """苹果 with 水果 and 红色; 红色, a subject too, has two branches of its own, the second a long one."""
+    fine, coarse = Vocabulary(), Vocabulary()
+    grafts = [(1, 3, [(2, "红色", [(0, "三原色"), (3, "暖色调")]), (1, "水果")])]
+    row = make_row(fine, coarse, "a#0", [["苹果", "好"]], [1, 1], grafts=grafts, label=1)
+    return write_dataset(tmp_path / "d", {"train": [[row]]}, fine, coarse)
+
+
+def test_a_branch_of_a_branch_hangs_from_its_parents_last_token(tmp_path: Path) -> None:
+    folder = depth_two(tmp_path)
+    assert drawn(view_of(folder)) == [
+        "[CLS] 苹 果 好 [SEP]",
+        "  0   1  2  3    4",
+        "         ├─ 红 色   (苹果 颜色 红色)",
+        "         │  3  4",
+        "         │     ├─ 三 原 色   (北京 位于 华北)",
+        "         │     │  5  6  7",
+        "         │     └─ 暖 色 调   (triple 3: not in the graph)",
+        "         │        5  6  7",
+        "         └─ 水 果   (苹果 类别 水果)",
+        "            3  4",
+    ]
+    page = Page.read(folder, tmp_path)
+    assert "Sentence tree: 4 branches on 1 mention" in page.texts
+
+
+@pytest.mark.parametrize("width", [40, 60, 100])
+def test_branches_are_listed_with_their_triples_and_where_those_stand(tmp_path: Path, width: int) -> None:
+    folder = depth_two(tmp_path)
+    text = printed(folder, width)
+    assert "1 mention, 4 branches (2 of depth 2)" in " ".join(text.split())
+    assert (
+        max(cell_len(line) for line in text.split("\nbranches", 1)[1].split("\ntokens")[0].split("\n"))
+        <= width
+    )
+    if width == 100:
+        lines = [line.split() for line in text.split("\n")]
+        assert ["1", "苹果", "苹果", "颜色", "红色", "g.spo:3"] in lines
+        assert ["2", "branch", "1", "北京", "位于", "华北", "g.spo:1"] in lines
+        assert ["4", "苹果", "苹果", "类别", "水果", "g.spo:2"] in lines
+    page = Page.read(folder, tmp_path).texts
+    assert {"branch 1", "g.spo:3", "g.spo:1", "hangs from"} <= set(page)
+
+
+def test_branches_that_hang_from_nothing_and_chains_without_end_are_still_shown(dataset: Path) -> None:
+    view = view_of(dataset)
+    chain = [
+        Branch(n, 0, [TreeToken(str(n), n, n, 0, -1, n - 1)], Triple("s", "", "o"), n - 1)
+        for n in range(1, 2000)
+    ]
+    layout = layout_tree([*(view.tree or [])[:4], *(t for b in chain for t in b.tokens)], chain, 60)
+    assert sum(c.kind == "branch" for c in layout.cells) == len(chain)
+    lost = Branch(2, 0, [TreeToken("x", 1, 2, 0, -1, 7)], Triple("s", "", "o"), 7)
+    layout = layout_tree(view.tree or [], [*view.branches, lost], 60)
+    assert "branch 2 hangs on branch 7:" in [c.text for c in layout.cells]
 
 
 def at_cell(line: str, column: int) -> str:
@@ -116,10 +181,10 @@ def test_every_token_stands_over_its_soft_position(
 ) -> None:
     view = random_view(tmp_path_factory.mktemp("r"), seed)
     layout = layout_tree(view.tree or [], view.branches, width)
-    lines = tree_text(view, width).plain.split("\n")
-    drawn = [c for c in layout.cells if c.kind != "position"]
+    lines = drawn(view, width)
+    others = [c for c in layout.cells if c.kind != "position"]
     below = {(c.y, c.x + (len(c.text) - 1) / 2): c.text for c in layout.cells if c.kind == "position"}
-    tokens = [c for c in drawn if c.kind != "triple"]
+    tokens = [c for c in others if c.kind != "triple"]
     assert len(tokens) == len(view.tree or [])
     for cell in layout.cells:
         assert at_cell(lines[cell.y], cell.x).startswith(cell.text)
@@ -131,7 +196,7 @@ def test_every_token_stands_over_its_soft_position(
     for link in layout.links:  # nothing but its own branches touches a connector
         for y in range(link.top, link.stops[-1] + 1):
             assert at_cell(lines[y], link.x)[0] in "│├└"
-    assert len(layout.links) == len({b.mention for b in view.branches})
+    assert len(layout.links) == len({(b.mention, b.parent) for b in view.branches})
 
 
 def random_view(folder: Path, seed: int) -> RowView:
@@ -215,7 +280,7 @@ def test_branches_with_predicates_and_unknown_objects_are_told_by_their_triple(t
     grafts = [(1, 3, [(1, "水果"), (2, "颜色红色")])]
     row = make_row(fine, coarse, "a#0", [["苹果", "好"]], [1, 1], grafts=grafts, label=1)
     folder = write_dataset(tmp_path / "d", {"train": [[row]]}, fine, coarse)
-    assert tree_text(view_of(folder), 100).plain.split("\n") == [
+    assert drawn(view_of(folder)) == [
         "[CLS] 苹 [UNK] 好 [SEP]",
         "  0   1    2   3    4",
         "           ├─ [UNK] [UNK]   (苹果 类别 水果)",
@@ -317,7 +382,7 @@ def test_without_vocabulary_text_stands_for_tokens(tmp_path: Path) -> None:
     view = view_of(folder)
     assert [t.string for t in view.tokens] == ["[CLS]", "苹", "果", "[SEP]"]
     assert [t.string for t in view.branches[0].tokens] == [f"#{fine['水']}", f"#{fine['果']}"]
-    assert view.branches[0].triple == "triple 1"
+    assert view.branches[0].triple.text == "triple 1"
     text = printed(folder)
     assert "tokens.txt is missing" in text
     assert "coarse_tokens.txt is missing" in text
@@ -386,11 +451,14 @@ def test_annotated_documents_are_shown_with_their_parse(tmp_path: Path) -> None:
 def test_masks_equal_slow_loops(seed: int) -> None:
     row = rows.make_row(random.Random(seed), "classify", rows.GROUPS, "r", most_words=8)
     branch, mention = row["tree_branch"], row["tree_mention"]
-    seen = visible(np.array(branch), np.array(mention))
+    parent = [0, *row["branch_parents"]]
+    seen = visible(np.array(branch), np.array(mention), np.array([parent[b] for b in branch]))
     for i in range(len(branch)):
         for j in range(len(branch)):
             if branch[i] == branch[j]:
                 expected = True
+            elif branch[i] and branch[j]:
+                expected = branch[i] == parent[branch[j]] or branch[j] == parent[branch[i]]
             elif 0 in (branch[i], branch[j]):
                 expected = mention[i] == mention[j] != -1
             else:
@@ -506,7 +574,7 @@ def test_nothing_in_data_reaches_the_terminal_raw(tmp_path: Path) -> None:
 
 def test_a_hostile_triple_is_escaped_in_the_tree() -> None:
     tree = [TreeToken("a", 0, 0, 0, 0), TreeToken(EVIL, 1, 1, 0, -1)]
-    layout = layout_tree(tree, [Branch(1, 0, tree[1:], f"s {EVIL} o")], 60)
+    layout = layout_tree(tree, [Branch(1, 0, tree[1:], Triple("s", EVIL, "o"))], 60)
     assert all(c.text.isprintable() and c.title.isprintable() for c in layout.cells)
 
 
@@ -596,9 +664,9 @@ def test_page_draws_tree_parse_and_both_masks(dataset: Path, tmp_path: Path) -> 
     assert "syntax mask (ancestors)" in titles
     assert "(苹果 颜色 红色)" in page.texts
     view = view_of(dataset, 1)
-    seen = visible(
-        np.array([t.branch for t in view.tree or []]), np.array([t.mention for t in view.tree or []])
-    )
+    tokens = view.tree or []
+    columns = ([t.branch for t in tokens], [t.mention for t in tokens], [t.parent for t in tokens])
+    seen = visible(*(np.array(column) for column in columns))
     squares = next(v for a, v in page.attributes if a == "d" and v and v.count("z") == int(seen.sum()))
     assert squares
 
