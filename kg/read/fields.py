@@ -9,9 +9,9 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from kg.read.lines import WHITE_SPACE, Block, white_starts, white_stops
+from kg.read.lines import WHITE_SPACE, Block
 
-_TAB, _LF, _CR = 9, 10, 13
+_TAB, _LF = 9, 10
 
 # Category Cc without the white space in it: TAB, LF, VT, FF, CR and NEL are white space inside a field.
 _CONTROL = np.isin(np.arange(256), [*range(9), *range(14, 32), 127])
@@ -44,30 +44,28 @@ def split(block: Block, count: int, picks: Sequence[int]) -> Fields:
     if not len(index):
         empty = pa.array([], pa.large_string())
         return Fields(index, [empty] * len(picks), np.zeros(0, np.bool_))
+    # The block's bytes serve as the strings' buffer: a field is everything up to and with the separator
+    # that ends it, and trimming takes the separator off.
     separator = (raw == _TAB) | (raw == _LF)
     stops = np.flatnonzero(separator)
-    starts = np.concatenate(([0], stops[:-1] + 1))
-    control = _lines_with_control(raw, stops, count, picks)
-
-    carriage = stops[count - 1 :: count] - 1  # a CR before LF belongs to the line's end
-    carriage = carriage[raw[carriage] == _CR]  # index -1 would be an empty first line, and those are blank
-    separator[carriage] = True
-    offsets = np.concatenate(([0], stops + 1)) - np.concatenate(([0], np.cumsum(separator)[stops]))
-    fields = pa.LargeStringArray.from_buffers(
-        len(stops), pa.py_buffer(offsets.astype(np.int64, copy=False)), pa.py_buffer(raw[~separator])
-    )
-    columns = [fields.take(pa.array(np.arange(pick, len(stops), count))) for pick in picks]
-    for k, pick in enumerate(picks):
-        column_starts, column_stops = starts[pick::count], stops[pick::count]
-        some = column_stops > column_starts
-        spaced = white_starts(raw, column_starts[some]) | white_stops(raw, column_stops[some])
-        if spaced.any():
-            columns[k] = pc.utf8_trim(columns[k], characters=WHITE_SPACE)
-    return Fields(index, columns, control)
+    offsets = np.concatenate(([0], stops + 1)).astype(np.int64, copy=False)
+    fields = pa.LargeStringArray.from_buffers(len(stops), pa.py_buffer(offsets), pa.py_buffer(raw))
+    columns = [
+        pc.utf8_trim(fields.take(pa.array(np.arange(pick, len(stops), count))), characters=WHITE_SPACE)
+        for pick in picks
+    ]
+    return Fields(index, columns, _control(raw, separator, stops, count, picks))
 
 
-def _lines_with_control(raw: np.ndarray, stops: np.ndarray, count: int, picks: Sequence[int]) -> np.ndarray:
-    found = np.flatnonzero(_CONTROL[raw])
+def _control(
+    raw: np.ndarray, separator: np.ndarray, stops: np.ndarray, count: int, picks: Sequence[int]
+) -> np.ndarray:
+    """bool[N]: the lines with a control character in a picked field."""
+    odd = raw < 32
+    odd &= ~separator
+    odd |= raw == 127
+    found = np.flatnonzero(odd)
+    found = found[_CONTROL[raw[found]]]
     lead = np.flatnonzero(raw[:-1] == _C1)
     after = raw[lead + 1]
     lead = lead[(after < 0xA0) & (after != _NEL)]

@@ -142,27 +142,14 @@ def _is_utf8(raw: bytes) -> bool:
 
 def white_starts(raw: np.ndarray, starts: np.ndarray) -> np.ndarray:
     """Whether a character of WHITE_SPACE starts at each index; bool like `starts`. `raw` ends in a separator."""
-    return _white(
-        raw, starts, starts, np.minimum(starts + 1, len(raw) - 1), np.minimum(starts + 2, len(raw) - 1)
-    )
-
-
-def white_stops(raw: np.ndarray, stops: np.ndarray) -> np.ndarray:
-    """Whether a character of WHITE_SPACE ends before each index, all of them over 0; bool like `stops`."""
-    last = stops - 1
-    before, third = np.maximum(last - 1, 0), np.maximum(last - 2, 0)
-    return _white(raw, last, before, last, last) | _white(raw, last, third, before, last)
-
-
-def _white(
-    raw: np.ndarray, narrow: np.ndarray, first: np.ndarray, second: np.ndarray, third: np.ndarray
-) -> np.ndarray:
-    """Whether the byte at `narrow`, or the two or three from `first`, are white space."""
-    found = _WHITE_BYTE[raw[narrow]]
-    lead = np.flatnonzero(_WHITE_LEAD[raw[first]])
-    if len(lead):
-        code = raw[first[lead]].astype(np.int32) << 8 | raw[second[lead]]
-        found[lead] |= np.isin(code, _WHITE_TWO) | np.isin(code << 8 | raw[third[lead]], _WHITE_THREE)
+    first = raw[starts]
+    found = _WHITE_BYTE[first]
+    wide = np.flatnonzero(_WHITE_LEAD[first])
+    if len(wide):
+        at, last = starts[wide], len(raw) - 1
+        code = first[wide].astype(np.int32) << 8 | raw[np.minimum(at + 1, last)]
+        found[wide] = np.isin(code, _WHITE_TWO)
+        found[wide] |= np.isin(code << 8 | raw[np.minimum(at + 2, last)], _WHITE_THREE)
     return found
 
 
