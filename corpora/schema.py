@@ -179,6 +179,8 @@ _LABEL_COLUMNS: dict[str, tuple[Column, ...]] = {
         Column(
             "token_labels", _index, "label", "T", "index into `labels`; -100 on special and non-first pieces"
         ),
+        Column("tag_starts", _offsets, "label", "U", "first character of each source token that the row has"),
+        Column("tag_stops", _offsets, "label", "U", "one past its last character"),
     ),
 }
 

@@ -128,10 +128,30 @@ def make_row(
         row["label"] = None if scored else rng.randrange(len(LABELS))
         row["label_score"] = rng.randrange(65) / 64 if scored else None  # exact in float32
     else:
-        row["token_labels"] = [
-            -100 if i in (CLS, SEP) else rng.choice([-100, *range(len(LABELS))]) for i in row["input_ids"]
-        ]
+        row |= make_tags(rng, row)
     return {name: row[name] for name in row_schema(task, groups).names}
+
+
+def make_tags(rng: random.Random, row: Row) -> Row:
+    """Source tokens of one to three tokens; what lies between two tokens may belong to either, or to none."""
+    labels = [-100] * len(row["input_ids"])
+    spans: list[list[int]] = []
+    left = 0
+    for index in range(1, len(labels) - 1):
+        start, stop = row["char_starts"][index], row["char_stops"][index]
+        if left and start < row["char_stops"][index - 1] + 1:
+            spans[-1][1], left = stop, left - 1
+            continue
+        least = spans[-1][1] if spans else 0
+        if spans:
+            spans[-1][1] = least = rng.randint(least, start)
+        spans.append([rng.randint(least, start), stop])
+        labels[index] = rng.choice([-100, *range(len(LABELS))])
+        left = rng.choice([0, 0, 1, 2])
+    if spans:
+        spans[-1][1] = rng.randint(spans[-1][1], len(row["text"]))
+    starts, stops = ([span[side] for span in spans] for side in (0, 1))
+    return {"token_labels": labels, "tag_starts": starts, "tag_stops": stops}
 
 
 def make_heads(rng: random.Random, sentences: Sequence[int], extra_roots: float) -> list[int]:

@@ -34,20 +34,21 @@ RULES: dict[str, str] = {
     "uncovered_text": "every character that is not white space belongs to a word",
     "blank_word": "no word is white space only",
     "one_root": "a sentence with words has exactly one root",
-    "tags": "source tokens are non-empty, in the text, ordered, and do not overlap",
     "pair_annotations": "the second text is annotated exactly where there is one",
     # both stages
     "heads_range": "heads are indices of words of the same row",
     "heads_sentence": "a head lies in its word's sentence",
     "heads_cycle": "following heads ends at a root",
     "label": "labels are indices of the label list, scores are finite numbers",
+    "tags": "source tokens are non-empty, in the text, ordered, and do not overlap",
     # shard rows: base
     "max_length": "rows are no longer than max_length",
     "token_ids": "token ids lie in the vocabulary",
     "special_tokens": "[CLS] first, [SEP] after each segment and last, no control token elsewhere",
     "token_types": "token types are 0 up to the first [SEP] and 1 after it",
     "offsets": "tokens stand for non-empty spans of their segment, in order; special tokens for none",
-    "token_labels": "token labels are -100 or indices of the label list; -100 on special tokens",
+    "token_labels": "token labels are -100 or indices of the label list; -100 on all but source tokens' first pieces",
+    "token_tags": "every token lies within one source token, and every source token has a token",
     # shard rows: syntax
     "word_index": "words of tokens count up from 0 without a gap and never span segments; -1 on special tokens",
     "deprels": "relations are indices of the relation list",

@@ -15,7 +15,7 @@ from corpora.verify.facts import RowFacts
 from corpora.verify.syntax import check_syntax
 from corpora.verify.tokens import check_ids, check_special, check_types, segments
 from corpora.verify.tree import check_tree
-from corpora.verify.view import Bools, Ints, View, check_lengths, check_nulls
+from corpora.verify.view import Bools, Ints, View, check_lengths, check_nulls, check_spans
 
 
 class RowRules:
@@ -54,6 +54,8 @@ class RowRules:
         special = (ids == facts.special_ids.cls) | (ids == facts.special_ids.sep)
         self._check_offsets(view, special, segment)
         self._check_labels(view, special)
+        if self._task == "tag":
+            _check_tags(view, special)
         if "syntax" in self._wanted:
             check_syntax(view.fresh(), special, segment, len(facts.deprels))
         if "coarse" in self._wanted:
@@ -120,3 +122,46 @@ class RowRules:
         if self._task == "classify":
             score = view.column("label_score").fill_null(0).to_numpy(zero_copy_only=False)
             view.fail_rows("label", ~np.isfinite(score), lambda r: f"label_score is {score[r]}")
+
+
+def _check_tags(view: View, special: Bools) -> None:
+    """Source tokens are spans of the text; tokens are pieces of them, and only first pieces have labels."""
+    lengths = view.text_lengths("text")
+    check_spans(view, "tags", "tag_starts", "tag_stops", lengths, "source token")
+    tokens, tags = view.shape("input_ids"), view.shape("tag_starts")
+    # One number line for all rows' texts; no two of them touch, and in rows that are sound so far both
+    # tokens and source tokens rise along it.
+    base = np.cumsum(lengths + 1) - (lengths + 1)
+    sound = ~view.bad
+    plain = np.flatnonzero(~special & sound[tokens.row])
+    tag = np.flatnonzero(sound[tags.row])
+    starts, stops = view.flat("char_starts")[plain], view.flat("char_stops")[plain]
+    tag_starts, tag_stops = view.flat("tag_starts")[tag], view.flat("tag_stops")[tag]
+    tag_row, row = tags.row[tag], tokens.row[plain]
+    of = np.searchsorted(base[tag_row] + tag_starts, base[row] + starts, "right") - 1
+    inside = of >= 0
+    inside[inside] = (tag_row[of[inside]] == row[inside]) & (stops[inside] <= tag_stops[of[inside]])
+    view.fail_at(
+        "token_tags",
+        tokens,
+        plain[~inside],
+        lambda i: (
+            f"token {tokens.position[i]} is [{view.flat('char_starts')[i]}, {view.flat('char_stops')[i]}), "
+            "which is not part of one source token"
+        ),
+    )
+    of, plain = of[inside], plain[inside]
+    view.fail_at(
+        "token_tags",
+        tags,
+        tag[np.bincount(of, minlength=len(tag)) == 0],
+        lambda i: f"source token {tags.position[i]} has no token",
+    )
+    labels, later = view.flat("token_labels")[plain], np.zeros(len(plain), bool)
+    later[1:] = of[1:] == of[:-1]
+    view.fail_at(
+        "token_labels",
+        tokens,
+        plain[later & (labels != IGNORED_LABEL)],
+        lambda i: f"token {tokens.position[i]} has a label, but is not its source token's first piece",
+    )

@@ -1,4 +1,4 @@
-"""Label names to indices, and what becomes of documents that carry none."""
+"""Label names to indices, source tokens of rows, and what becomes of documents that carry no labels."""
 
 from __future__ import annotations
 
@@ -11,7 +11,8 @@ from numpy.typing import NDArray
 
 from corpora.schema import IGNORED_LABEL
 from pipelines.config import ConfigError
-from pipelines.ragged import Ints
+from pipelines.encode.assemble import Rows
+from pipelines.ragged import Ints, bounds, ranges
 
 
 class LabelError(ValueError):
@@ -82,3 +83,21 @@ def first_pieces(units: Ints, labels: NDArray[np.int16]) -> NDArray[np.int16]:
     """
     first = np.diff(units, prepend=-1) != 0
     return np.where(first, labels[units], np.int16(IGNORED_LABEL)).astype(np.int16)
+
+
+def source_tokens(
+    rows: Rows, units: Ints, starts: Ints, stops: Ints
+) -> dict[str, tuple[NDArray[np.int32], Ints]]:
+    """`tag_starts` and `tag_stops` of R rows: the source tokens that a row has a token of.
+
+    Args:
+        units: [N], source token of each flat token, rising; every source token has one.
+        starts, stops: [U], characters of each source token in its text.
+    """
+    first = units[rows.starts[:, 0]]
+    counts = units[rows.stops[:, 0] - 1] + 1 - first
+    chosen, offsets = ranges(first, counts), bounds(counts)
+    return {
+        "tag_starts": (starts[chosen].astype(np.int32), offsets),
+        "tag_stops": (stops[chosen].astype(np.int32), offsets),
+    }

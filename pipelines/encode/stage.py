@@ -34,7 +34,7 @@ from kg.tree import build_trees
 from pipelines.config import Config
 from pipelines.encode import columns
 from pipelines.encode.assemble import NONE, Cutter, Rows, classify_rows, tag_rows
-from pipelines.encode.labels import Labels, first_pieces
+from pipelines.encode.labels import Labels, first_pieces, source_tokens
 from pipelines.encode.pretrain import pretrain_rows, sentence_bounds
 from pipelines.encode.source import Texts, Words, attach, flat_list, read_texts, read_words
 from pipelines.encode.tokenizer import Tokens
@@ -62,6 +62,8 @@ class _Batch:
     """`tag`: source token of each token"""
     unit_labels: NDArray[np.int16]
     """`tag`: label of each source token"""
+    unit_spans: tuple[Ints, Ints]
+    """`tag`: first character of each source token, and one past its last"""
 
     @cached_property
     def cutter(self) -> Cutter:
@@ -188,7 +190,8 @@ class Encode(Stage):
 
     def _read(self, table: pa.Table, split: str, out: BlockWriter) -> _Batch:
         texts = read_texts(table, self._sides)
-        units, labels = np.zeros(0, np.int64), np.zeros(0, np.int16)
+        starts = stops = units = np.zeros(0, np.int64)
+        labels = np.zeros(0, np.int16)
         if self._config.task == "tag":
             starts, offsets = flat_list(table["tag_starts"])
             stops, _ = flat_list(table["tag_stops"])
@@ -197,7 +200,7 @@ class Encode(Stage):
             out.count(units_without_pieces=empty)
         else:
             tokens = self._tools.tokenizer.encode_texts(texts.strings)
-        return _Batch(table, split, self._sides, texts, tokens, units, labels)
+        return _Batch(table, split, self._sides, texts, tokens, units, labels, (starts, stops))
 
     def _pretrain(self, batch: _Batch, out: BlockWriter) -> Rows:
         encode = self._config.encode
@@ -270,6 +273,7 @@ class Encode(Stage):
                 trunk.scatter(first_pieces(batch.units, batch.unit_labels), IGNORED_LABEL),
                 trunk.frame.offsets_r,
             )
+            made |= source_tokens(rows, batch.units, *batch.unit_spans)
         laid = None
         if words is not None and tied is not None:
             laid = columns.lay_words(trunk, words, tied)

@@ -179,6 +179,20 @@ TAG_CASES = [
     breaks("token_labels", "beyond", at("token_labels", 1, len(LABELS))),
     breaks("token_labels", "negative", at("token_labels", 1, -1)),
     breaks("token_labels", "special", at("token_labels", 4, 0)),
+    breaks("token_labels", "second-piece", at("token_labels", 2, 1)),
+    breaks("lengths", "U", put(tag_stops=[3])),
+    breaks("tags", "empty", at("tag_stops", 1, 3)),
+    breaks("tags", "negative", at("tag_starts", 0, -1)),
+    breaks("tags", "beyond", at("tag_stops", 1, 6)),
+    breaks("tags", "overlap", at("tag_starts", 1, 2)),
+    breaks("tags", "order", put(tag_starts=[3, 0], tag_stops=[5, 3])),
+    breaks("token_tags", "cut-short", at("tag_stops", 1, 4)),
+    breaks("token_tags", "begun-late", at("tag_starts", 1, 4)),
+    breaks("token_tags", "lost", put(tag_starts=[0], tag_stops=[3])),
+    breaks("token_tags", "lost-first", put(tag_starts=[3], tag_stops=[5])),
+    breaks("token_tags", "none", put(tag_starts=[], tag_stops=[])),
+    breaks("token_tags", "without-token", put(tag_starts=[0, 2, 3], tag_stops=[2, 3, 5])),
+    breaks("token_tags", "across-two", put(tag_starts=[0, 3, 4], tag_stops=[3, 4, 5])),
 ]
 
 
@@ -198,7 +212,7 @@ def test_a_broken_class_label_is_found(case, tmp_path):
 
 @pytest.mark.parametrize("case", TAG_CASES, ids=str)
 def test_a_broken_token_label_is_found(case, tmp_path):
-    row = other_task("tag", token_labels=[-100, 0, -100, 2, -100])
+    row = other_task("tag", token_labels=[-100, 0, -100, 2, -100], tag_starts=[0, 3], tag_stops=[3, 5])
     expect(tmp_path, case, row, make_rows(5, "tag", (), 9), rows_schema("tag", ()), "encode", "tag")
 
 

@@ -208,6 +208,7 @@ def test_c02_labels_stay_with_source_tokens(tmp_path: Path) -> None:
     ]
     for row, source in zip(run.rows, documents, strict=True):
         assert sum(label != -100 for label in row["token_labels"]) == len(source["tag_labels"])
+        assert (row["tag_starts"], row["tag_stops"]) == (source["tag_starts"], source["tag_stops"])
 
 
 def test_c02_a_label_found_only_in_dev_is_named(tmp_path: Path) -> None:
