@@ -26,6 +26,7 @@ from pipelines.view.histogram import Histogram, TripleCounts
 from pipelines.view.rowview import NSP, UNKNOWN
 
 TOP = 20
+TOP_TRIPLES = 10
 
 
 @dataclass
@@ -36,8 +37,8 @@ class SplitStats:
     shards: int = 0
     tally: Counter[str] = field(default_factory=Counter)
     """tokens, text_tokens, unknown, full (rows of `max_length`), coarse_tokens, coarse_text_tokens,
-    coarse_unknown, rows_with_branches, branches, branch_tokens, unlabelled (rows with neither label nor
-    score, of a task that has labels by row)."""
+    coarse_unknown, rows_with_branches, branches, deep_branches (of depth 2), branch_tokens, unlabelled
+    (rows with neither label nor score, of a task that has labels by row)."""
     histograms: dict[str, Histogram] = field(default_factory=dict)
     labels: Counter[str] = field(default_factory=Counter)
     token_labels: Counter[str] = field(default_factory=Counter)
@@ -72,10 +73,8 @@ class SplitStats:
         self.scores = [a[0] + count, a[1] + total, min(a[2], low), max(a[3], high)]
 
     def dropped(self) -> dict[str, int]:
-        """Branches dropped by reason, from the run's counters, most frequent first."""
-        found = {
-            k.removeprefix("dropped_"): n for k, n in self.counters.items() if k.startswith("dropped_") and n
-        }
+        """Mentions and branches dropped, by the run's counters, most frequent first."""
+        found = {k: n for k, n in self.counters.items() if k.startswith("dropped_") and n}
         return dict(sorted(found.items(), key=lambda item: (-item[1], item[0])))
 
 
@@ -90,7 +89,7 @@ class Stats:
     splits: dict[str, SplitStats]
     total: SplitStats
     top_triples: list[tuple[str, int]]
-    """Most grafted triples as text, over all splits."""
+    """Most grafted triples as text with file and line, over all splits."""
     notes: list[str]
 
 
@@ -187,6 +186,7 @@ def _count_trees(split: SplitStats, batch: pa.RecordBatch, trunk: np.ndarray) ->
     split.tally.update(
         rows_with_branches=int((branches > 0).sum()),
         branches=len(triples),
+        deep_branches=int((_flat(batch, "branch_parents")[0] > 0).sum()),
         branch_tokens=int((branch > 0).sum()),
     )
     split.triples.add(triples)
@@ -326,8 +326,9 @@ def _earlier_rejects(folder: Folder) -> dict[str, dict[str, int]]:
 
 
 def _top_triples(folder: Folder, total: SplitStats) -> list[tuple[str, int]]:
-    top = total.triples.top(TOP)
+    top = total.triples.top(TOP_TRIPLES)
     if not top:
         return []
     graph = folder.graph()
-    return [(triple_of(graph, triple).text, count) for triple, count in top]
+    found = [(triple_of(graph, triple), count) for triple, count in top]
+    return [(f"{t.text}  {t.source}".rstrip(), count) for t, count in found]

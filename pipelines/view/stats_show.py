@@ -11,6 +11,7 @@ from rich.text import Text
 
 from pipelines.view import page
 from pipelines.view.legible import clip, legible, plural
+from pipelines.view.reasons import MENTIONS, in_words
 from pipelines.view.stats import TOP, SplitStats, Stats, collect
 from pipelines.view.tables import Column, fitted, side_by_side
 
@@ -34,6 +35,8 @@ _UNITS = {
 }
 _DRAWN = ("tokens", "characters", "words", "parse depth", "head distance", "branches", "branch tokens")
 """Histograms with bars; the others stand in the table of distributions."""
+_IN_OVERVIEW = ("mentions", "mentions_grafted", "branches", "branches_depth_2")
+"""Counters of the run that the overview has already, counted in the rows where that can be done."""
 
 
 def show(folder: str | Path, console: Console, html: str | Path | None = None) -> None:
@@ -76,15 +79,30 @@ def overview(stats: Stats) -> list[tuple[str, list[str]]]:
         ratios = [_ratio(s.tally["text_tokens"], s.tally["coarse_text_tokens"]) for s in splits.values()]
         lines.append(("fine per coarse token", ratios))
     if "branch_tokens" in stats.total.tally:
-        mentions = [f"{s.histogram('grafted mentions').sum:,}" for s in splits.values()]
-        lines.append(("grafted mentions", mentions))
-        add("branches", "branches")
-        add("rows with branches", "rows_with_branches", "rows")
+        lines += _coverage(stats, list(splits.values()))
         add("tokens added by branches", "branch_tokens", "tokens")
     if stats.total.tally["unlabelled"]:
         add(f"{unit} without label", "unlabelled", "rows")
     if stats.total.scores:
         lines.append(("score: mean (least to greatest)", [_scores(s) for s in splits.values()]))
+    return lines
+
+
+def _coverage(stats: Stats, splits: Sequence[SplitStats]) -> list[tuple[str, list[str]]]:
+    """How much of the graph the rows got: mentions found and grafted, rows touched, branches by depth."""
+    lines = []
+    if "mentions" in stats.total.counters:
+        found = [(s.counters["mentions"], s.rows) for s in splits]
+        lines.append(("mentions (per row)", [f"{n:,} ({n / max(rows, 1):.2f})" for n, rows in found]))
+    grafted = [(s.histogram("grafted mentions").sum, s.counters["mentions"]) for s in splits]
+    shares = [f"{n:,}" + (f" ({_share(n, of)})" if of else "") for n, of in grafted]
+    lines.append(("mentions with branches", shares))
+    touched = [(s.tally["rows_with_branches"], s.rows) for s in splits]
+    lines.append(("rows with branches", [f"{n:,} ({_share(n, rows)})" for n, rows in touched]))
+    lines.append(("branches", [f"{s.tally['branches']:,}" for s in splits]))
+    if stats.total.tally["deep_branches"]:
+        deep = [(s.tally["deep_branches"], s.tally["branches"]) for s in splits]
+        lines.append(("of them of depth 2", [f"{n:,} ({_share(n, of)})" for n, of in deep]))
     return lines
 
 
@@ -192,14 +210,22 @@ def _categories(stats: Stats) -> list[tuple[str, list[tuple[str, int]]]]:
 def _reasons(stats: Stats) -> list[tuple[str, list[tuple[str, list[str]]]]]:
     """Tables of what the run dropped, rejected and counted: title, (reason, count per split)."""
     splits = list(columns(stats).values())
-    dropped = [(r, [f"{s.dropped().get(r, 0):,}" for s in splits]) for r in stats.total.dropped()]
+    dropped = [
+        (in_words(r), [f"{s.counters[r]:,}" for s in splits])
+        for r in stats.total.dropped()
+        if r not in MENTIONS
+    ]
+    unanchored = [
+        (in_words(r), [f"{s.counters[r]:,}" for s in splits]) for r in stats.total.dropped() if r in MENTIONS
+    ]
     rejects = [(r, [f"{s.rejects[r]:,}" for s in splits]) for r, _ in stats.total.rejects.most_common()]
     others = [
         (name.replace("_", " "), [f"{s.counters[name]:,}" for s in splits])
         for name, count in sorted(stats.total.counters.items())
-        if count and not name.startswith(("dropped_", "truncated"))
+        if count and not name.startswith(("dropped_", "truncated")) and name not in _IN_OVERVIEW
     ]
     found = [
+        ("mentions dropped", unanchored),
         ("branches dropped", dropped),
         ("rejected records", rejects),
         ("counted while it was made", others),

@@ -285,7 +285,7 @@ def test_overview_per_split_and_in_total(dataset: Path) -> None:
     assert lines["fine per coarse token"] == ["1.333", "1.500", "1.375"]
     assert lines["rows with branches"] == ["2 (66.7%)", "1 (100.0%)", "3 (75.0%)"]
     assert lines["tokens added by branches"] == ["8 (57.1%)", "4 (80.0%)", "12 (63.2%)"]
-    assert lines["grafted mentions"] == ["2", "1", "3"]
+    assert lines["mentions with branches"] == ["2", "1", "3"]
     assert "rows without label" not in lines
     assert lines["rejected records"] == ["3", "3", "6"]
     assert lines["truncated rows"] == ["2", "2", "4"]
@@ -294,10 +294,13 @@ def test_overview_per_split_and_in_total(dataset: Path) -> None:
 def test_terminal_names_triples_labels_drops_and_rejects(dataset: Path) -> None:
     text = printed(dataset)
     lines = [line.split() for line in text.splitlines()]
-    assert ["budget", "4", "4", "8"] in lines
+    assert ["no", "room", "left", "in", "max_length", "4", "4", "8"] in lines
+    assert ["would", "pass", "max_positions", "1", "1", "2"] in lines
     assert ["empty_text", "3", "3", "6"] in lines
     assert "empty " not in text
-    assert any(line[:3] == ["苹果", "类别", "水果"] and line[-2:] == ["3", "(50.0%)"] for line in lines)
+    assert any(
+        line[:4] == ["苹果", "类别", "水果", "g.spo:2"] and line[-2:] == ["3", "(50.0%)"] for line in lines
+    )
     assert any(line[:1] == ["positive"] and line[-2:] == ["3", "(75.0%)"] for line in lines)
     assert max(cell_len(line) for line in text.splitlines()) <= 100
 
@@ -316,20 +319,28 @@ def test_rejects_of_both_stages_are_shown(dataset: Path) -> None:
 
 
 def test_no_name_means_two_things(dataset: Path) -> None:
-    """The run counts all mentions, the rows hold the grafted ones: 7 found, 3 grafted."""
+    """The run counts all mentions, the rows hold those with branches: 7 found, 2 of them in the rows of `train`."""
     manifest = read_manifest(str(dataset))
     split = manifest.splits["train"].model_copy(update={"counters": {"mentions": 7, "mentions_grafted": 3}})
     write_manifest(str(dataset), manifest.model_copy(update={"splits": {"train": split}}))
     text = printed(dataset, html=dataset / "s.html")
     lines = [line.split() for line in text.splitlines()]
     assert [line for line in lines if line[:1] == ["mentions"]] == [
-        ["mentions", "7", "0", "7"],
-        ["mentions", "grafted", "3", "0", "3"],
+        ["mentions", "(per", "row)", "7", "(2.33)", "0", "(0.00)", "7", "(1.75)"],
+        ["mentions", "with", "branches", "2", "(28.6%)", "1", "3", "(42.9%)"],
     ]
-    assert ["grafted", "mentions", "2", "1", "3"] in lines
     texts = Page.parse((dataset / "s.html").read_text(encoding="utf-8")).texts
-    assert texts.count("mentions") == 1, "the counter"
-    assert {"grafted mentions", "grafted mentions per row"} <= set(texts)
+    assert "mentions" not in texts
+    assert {"mentions with branches", "grafted mentions per row"} <= set(texts)
+
+
+def test_branches_of_depth_two_have_their_own_line(tmp_path: Path) -> None:
+    fine, coarse = Vocabulary(), Vocabulary()
+    graft = [(1, 3, [(2, "红色", [(0, "三原色")]), (1, "水果")])]
+    made = [make_row(fine, coarse, "a", [["苹果", "好"]], [1, 1], [1, 0], graft, label=1)]
+    lines = dict(overview(collect(write_dataset(tmp_path / "d", {"train": [made]}, fine, coarse))))
+    assert lines["branches"] == ["3"]
+    assert lines["of them of depth 2"] == ["1 (33.3%)"]
 
 
 @pytest.mark.parametrize("task", ["classify", "pretrain"])
@@ -438,7 +449,8 @@ def test_page_is_self_contained_and_has_charts_of_every_split(dataset: Path, tmp
     page = Page.parse(source)
     page.check()
     assert {"svg", "title", "table", "details"} <= page.tags
-    assert {"split train", "split dev", "苹果 类别 水果", "tokens per row", "budget"} <= set(page.texts)
+    assert {"split train", "split dev", "苹果 类别 水果  g.spo:2", "tokens per row"} <= set(page.texts)
+    assert {"no room left in max_length"} <= set(page.texts)
     assert "positive: 3 (75.0%)" in page.texts
     charts = [v for a, v in page.attributes if a == "role"]
     assert len(charts) > 20
