@@ -187,8 +187,14 @@ def depth_first(heads: Sequence[int]) -> tuple[list[int], list[int]]:
     return enter, leave
 
 
+def triple_tokens(triple: int) -> list[int]:
+    """What a triple of the graph says: one to three tokens."""
+    rng = random.Random(triple)
+    return [rng.randint(5, VOCAB - 1) for _ in range(rng.randint(1, 3))]
+
+
 def make_tree(rng: random.Random, ids: Sequence[int], types: Sequence[int]) -> Row:
-    """Random anchors of one to three tokens with one or two branches of one to three tokens.
+    """Random anchors of one to three tokens with one or two branches.
 
     Now and then a branch has one or two branches of its own right behind it.
     """
@@ -219,10 +225,10 @@ def make_tree(rng: random.Random, ids: Sequence[int], types: Sequence[int]) -> R
             """A branch from soft position `soft`; returns the position behind it."""
             triples.append(rng.randrange(TRIPLES))
             parents.append(parent)
-            stop = soft + rng.randint(1, 3)
-            for position in range(soft, stop):
-                put(rng.randint(5, VOCAB - 1), kind, position, len(triples), mention, -1)
-            return stop
+            tokens = triple_tokens(triples[-1])
+            for position, identity in enumerate(tokens, start=soft):
+                put(identity, kind, position, len(triples), mention, -1)
+            return soft + len(tokens)
 
         for _ in range(rng.randint(1, 2)):
             behind = graft(0, span[-1] + 1)

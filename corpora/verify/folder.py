@@ -16,6 +16,7 @@ from corpora.batches import schema_difference
 from corpora.manifest import MANIFEST, Manifest, ManifestError, ShardRecord, SplitRecord, read_manifest
 from corpora.schema import GROUPS, annotated_schema, read_metadata, row_columns, row_schema
 from corpora.shards import ShardError, open_shard
+from corpora.verify.branch_tokens import BranchTokens
 from corpora.verify.documents import DocumentRules
 from corpora.verify.facts import RowFacts
 from corpora.verify.ids import Batches, find_duplicates
@@ -29,18 +30,23 @@ Progress = Callable[[int, int], None]
 """Told after every record batch: rows checked so far, rows the manifest lists."""
 
 
-def verify(folder: str, progress: Progress | None = None) -> Report:
+def verify(
+    folder: str, progress: Progress | None = None, branch_tokens: BranchTokens | None = None
+) -> Report:
     """Check a folder of annotated documents or of shard rows against all of `RULES`.
+
+    Args:
+        branch_tokens: looks up the tokens of triples; without it the rule `branch_tokens` is left out.
 
     Whatever is wrong with the folder is a problem in the report, never an exception. Memory is
     bounded by one record batch and 8 bytes per id (at most 160 MB), however large the folder is.
     """
-    return _Verifier(folder, progress).run()
+    return _Verifier(folder, progress, branch_tokens).run()
 
 
 class _Verifier:
-    def __init__(self, folder: str, progress: Progress | None) -> None:
-        self._folder, self._progress = folder, progress
+    def __init__(self, folder: str, progress: Progress | None, branch_tokens: BranchTokens | None) -> None:
+        self._folder, self._progress, self._branch_tokens = folder, progress, branch_tokens
         self._findings = Findings()
         self._counts: Counter[str] = Counter(shards=0, rows=0, tokens=0, words=0, bytes=0)
         self._total = 0
@@ -147,7 +153,10 @@ class _Verifier:
             ):
                 if metadata.get(key) != want:
                     raise ValueError(f"{key} is {metadata.get(key)!r}, the manifest says {want!r}")
-            rules = _document_rules(schema) if manifest.stage == "annotate" else _row_rules(schema, metadata)
+            if manifest.stage == "annotate":
+                rules: DocumentRules | RowRules = _document_rules(schema)
+            else:
+                rules = _row_rules(schema, metadata, self._branch_tokens)
         except _SchemaError as error:
             self._findings.add("schema", str(error), shard)
             return None
@@ -180,14 +189,14 @@ def _document_rules(schema: pa.Schema) -> DocumentRules:
     return DocumentRules(parsed=parsed, pair=pair)
 
 
-def _row_rules(schema: pa.Schema, metadata: dict[str, Any]) -> RowRules:
+def _row_rules(schema: pa.Schema, metadata: dict[str, Any], branch_tokens: BranchTokens | None) -> RowRules:
     task = metadata["task"]
     groups = [
         g for g in GROUPS if any(c.name in schema.names for c in row_columns(task, [g]) if c.group == g)
     ]
     if difference := schema_difference(row_schema(task, groups), schema):
         raise _SchemaError(difference)
-    return RowRules(task, groups, RowFacts.read(metadata, groups))
+    return RowRules(task, groups, RowFacts.read(metadata, groups), branch_tokens)
 
 
 def _hash(path: str) -> tuple[int, str]:

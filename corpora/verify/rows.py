@@ -10,6 +10,7 @@ from collections.abc import Iterable
 import numpy as np
 
 from corpora.schema import IGNORED_LABEL, Column, row_columns
+from corpora.verify.branch_tokens import BranchTokens
 from corpora.verify.coarse import check_coarse
 from corpora.verify.facts import RowFacts
 from corpora.verify.syntax import check_syntax
@@ -24,8 +25,11 @@ class RowRules:
     slice_rows = 512
     """Rows checked at once: few enough that their columns stay in the processor's cache."""
 
-    def __init__(self, task: str, groups: Iterable[str], facts: RowFacts) -> None:
+    def __init__(
+        self, task: str, groups: Iterable[str], facts: RowFacts, branch_tokens: BranchTokens | None = None
+    ) -> None:
         self._task, self._wanted, self._facts = task, set(groups), facts
+        self._branch_tokens = branch_tokens
         self.columns = row_columns(task, self._wanted)
         by_shape: dict[str, list[Column]] = {}
         for column in self.columns:
@@ -61,7 +65,7 @@ class RowRules:
         if "coarse" in self._wanted:
             check_coarse(view.fresh(), facts)
         if "tree" in self._wanted:
-            check_tree(view.fresh(), facts)
+            check_tree(view.fresh(), facts, self._branch_tokens)
         return counted
 
     def _check_offsets(self, view: View, special: Bools, segment: Ints) -> None:

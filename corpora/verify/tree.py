@@ -7,12 +7,13 @@ from __future__ import annotations
 
 import numpy as np
 
+from corpora.verify.branch_tokens import BranchTokens, check_branch_tokens
 from corpora.verify.facts import RowFacts
 from corpora.verify.tokens import check_ids, is_control
 from corpora.verify.view import Bools, Ints, View
 
 
-def check_tree(view: View, facts: RowFacts) -> None:
+def check_tree(view: View, facts: RowFacts, branch_tokens: BranchTokens | None = None) -> None:
     """Trunk, branches, parents, anchors, soft positions, in that order: each relies on those before."""
     max_length, max_positions, graph = facts.tree_max_length, facts.max_positions, facts.graph
     assert max_length is not None and max_positions is not None and graph is not None  # RowFacts.read
@@ -36,6 +37,8 @@ def check_tree(view: View, facts: RowFacts) -> None:
     view = view.good()
     _check_parents(view)
     view = view.good()
+    if branch_tokens is not None:
+        check_branch_tokens(view, branch_tokens)
     trunk = np.flatnonzero(view.flat("tree_branch") == 0)
     ids = view.flat("input_ids")
     special = (ids == facts.special_ids.cls) | (ids == facts.special_ids.sep)

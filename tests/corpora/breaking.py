@@ -12,7 +12,7 @@ import pyarrow as pa
 
 from corpora.manifest import Manifest, ShardRecord, SplitRecord, write_manifest
 from corpora.shards import ShardInfo
-from corpora.verify import Report, verify
+from corpora.verify import BranchTokens, Report, verify
 from corpora.verify.folder import _hash
 from tests.rows import Row, to_batch
 
@@ -67,18 +67,27 @@ def raw_folder(
 
 
 def expect(
-    folder: Path, case: Break, row: Row, others: Sequence[Row], schema: pa.Schema, stage: str, task: str
+    folder: Path,
+    case: Break,
+    row: Row,
+    others: Sequence[Row],
+    schema: pa.Schema,
+    stage: str,
+    task: str,
+    branch_tokens: BranchTokens | None = None,
 ) -> Report:
     """`row`, changed by `case`, among valid rows: that row alone is found, for that reason alone."""
     key = "id" if stage == "encode" else "doc_id"
-    assert verify(raw_folder(folder / "sound", schema, [[to_batch([*others, row], schema)]], stage, task)).ok
+    sound = raw_folder(folder / "sound", schema, [[to_batch([*others, row], schema)]], stage, task)
+    assert verify(sound, branch_tokens=branch_tokens).ok
     broken = copy.deepcopy(row)
     case.change(broken)
     middle = len(others) // 2
     rows = [*others[:middle], broken, *others[middle:]]
     whole = to_batch(rows, schema)  # slices share their dictionaries, as batches of a file must
     half = [whole.slice(0, 3), whole.slice(3)]
-    report = verify(raw_folder(folder / "broken", schema, [[], half], stage, task))
+    path = raw_folder(folder / "broken", schema, [[], half], stage, task)
+    report = verify(path, branch_tokens=branch_tokens)
     assert set(report.rule_counts) == {case.rule} | case.also, "\n".join(report.render())
     for problem in report.problems:
         assert (problem.shard, problem.row, problem.id) == ("train-00001-of-00002.arrow", middle, broken[key])

@@ -16,7 +16,12 @@ from corpora.manifest import MANIFEST
 from corpora.schema import METADATA_KEY
 from corpora.verify import RULES, Problem, Report, verify
 from corpora.verify.folder import _hash
-from tests.corpora import test_verify_documents, test_verify_rows, test_verify_tree
+from tests.corpora import (
+    test_verify_branch_tokens,
+    test_verify_documents,
+    test_verify_rows,
+    test_verify_tree,
+)
 from tests.corpora.breaking import raw_folder
 from tests.rows import (
     GROUPS,
@@ -190,7 +195,12 @@ def test_a_broken_folder_is_found(rule, name, change, detail, folder):
 def test_every_rule_is_shown_to_fire():
     cases = [
         case.rule
-        for module in (test_verify_rows, test_verify_tree, test_verify_documents)
+        for module in (
+            test_verify_rows,
+            test_verify_tree,
+            test_verify_branch_tokens,
+            test_verify_documents,
+        )
         for case in module.CASES
     ]
     cases += [case.rule for case in test_verify_rows.CLASSIFY_CASES + test_verify_rows.TAG_CASES]

@@ -210,9 +210,8 @@ def slow_reader_accepts(row: dict, max_positions: int = 96, max_length: int = 12
         last = anchors[mention[i]][-1]
         parent = parents[b - 1]
         stem = tails.get(parent, -1) if parent else last
-        if parent and any(
-            branch[j] not in (0, b) and parents[branch[j] - 1] != parent for j in range(stem + 1, i)
-        ):
+        between = (branch[j] for j in range(stem + 1, i))
+        if parent and any(c != b and (c == 0 or parents[c - 1] != parent) for c in between):
             return False  # something between a child and its parent that is no child of it
         if b == branch[i - 1]:
             if soft[i] != soft[i - 1] + 1 or mention[i] != mention[i - 1]:
