@@ -10,7 +10,7 @@ callable, trees go out as flat arrays.
 
 from kg.errors import GraphError
 from kg.graph import GraphInfo, KnowledgeGraph, compile_graph
-from kg.tree import GraftPolicy, Trees, Trunks, Words, build_trees
+from kg.tree import GraftPolicy, TreeBuilder, Trees, Trunks, Words, build_trees
 from kg.triples import ReadCounts, RejectedLine, read_spo
 
 __all__ = [
@@ -20,6 +20,7 @@ __all__ = [
     "KnowledgeGraph",
     "ReadCounts",
     "RejectedLine",
+    "TreeBuilder",
     "Trees",
     "Trunks",
     "Words",

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from typing import Literal
+from typing import Literal, get_args
 
 import numpy as np
 
@@ -13,19 +13,37 @@ from kg.errors import GraphError
 _INT16_MAX = 32_767
 
 
+Match = Literal["longest", "words"]
+Depth = Literal[1, 2]
+Rank = Literal["file", "shortest", "most_frequent", "least_frequent"]
+
+
 @dataclass(frozen=True)
 class GraftPolicy:
     """Which mentions and branches are wanted; lengths in characters, budgets in tokens.
 
-    Raises GraphError where a value is out of range.
+    Raises GraphError where a value is out of range or two contradict each other.
     """
 
-    match: Literal["longest", "words"] = "longest"
+    match: Match = "longest"
     """Leftmost-longest over characters, or words of the segmentation that equal a subject (K-BERT)."""
     branches_per_mention: int = 2
+    """Candidates of a mention, and of a branch that has branches: the first of its subject's triples."""
+    branches_per_row: int | None = None
+    """Most branches of a row, those of depth 2 included; None: as many as fit."""
+    depth: Depth = 1
+    """1: branches hang from the trunk (K-BERT). 2: a branch whose object is a subject has branches too."""
+    rank: Rank = "file"
+    """Order of a subject's triples: as in the files; or shortest object, or object that the most or the
+    fewest triples of the graph have, first, and ties by the text of the object, then of the predicate."""
     predicate: bool = False
     """A branch is predicate, space, object instead of the object."""
+    include_predicates: frozenset[str] | None = None
+    """Only triples with these predicates; None: with any."""
+    exclude_predicates: frozenset[str] = frozenset()
+    """No triples with these."""
     min_mention_length: int = 2
+    max_mention_length: int | None = None
     max_object_length: int = 64
     stop: frozenset[str] = frozenset()
     """Subjects that never match."""
@@ -35,22 +53,37 @@ class GraftPolicy:
     """Soft positions stay below it."""
 
     def __post_init__(self) -> None:
-        if self.match not in ("longest", "words"):
-            raise GraphError(f"match must be 'longest' or 'words', found {self.match!r}")
+        for name, allowed in (("match", Match), ("rank", Rank), ("depth", Depth)):
+            value, choices = getattr(self, name), get_args(allowed)
+            if value not in choices:
+                found = ", ".join(map(repr, choices[:-1])) + f" or {choices[-1]!r}"
+                raise GraphError(f"{name} must be {found}, found {value!r}")
         for name in (
             "branches_per_mention",
+            "branches_per_row",
             "min_mention_length",
+            "max_mention_length",
             "max_object_length",
             "max_length",
             "max_positions",
         ):
             value = getattr(self, name)
-            if value < 1:
+            if value is not None and value < 1:
                 raise GraphError(f"{name} must be at least 1, found {value}")
-        for name in ("max_length", "max_positions"):
+        for name in ("max_length", "max_positions", "branches_per_mention"):
             value = getattr(self, name)
             if value > _INT16_MAX:
                 raise GraphError(f"{name} must be at most {_INT16_MAX} (indices are int16), found {value}")
+        if self.max_mention_length is not None and self.max_mention_length < self.min_mention_length:
+            raise GraphError(
+                f"max_mention_length is {self.max_mention_length}, below min_mention_length "
+                f"{self.min_mention_length}: no mention would ever match"
+            )
+        if self.include_predicates is not None:
+            if not self.include_predicates:
+                raise GraphError("include_predicates is empty: no triple is wanted; leave it out to want all")
+            if both := self.include_predicates & self.exclude_predicates:
+                raise GraphError(f"{min(both)!r} is in include_predicates and in exclude_predicates")
 
 
 @dataclass(frozen=True)
@@ -91,9 +124,12 @@ class Trees:
     trunk_index: np.ndarray  # int16[F]: token of the trunk; -1 on a branch
     branch_offsets: np.ndarray  # int64[R + 1]
     branch_triples: np.ndarray  # int64[B]
+    branch_parents: np.ndarray  # int16[B]: number of the branch that it hangs from; 0 = the trunk
     counters: dict[str, int] = field(default_factory=dict)
     """`mentions` = `mentions_grafted` + `mentions_without_branch` + `dropped_anchor_cut` +
-    `dropped_unaligned` (mentions); `branches` and every other `dropped_` count triples."""
+    `dropped_unaligned` (mentions); `branches` and every other `dropped_` count triples. With depth 2
+    `mentions_depth_2` counts the branches that are themselves mentions of a subject, and
+    `branches_depth_2` the `branches` that hang from them."""
     mention_subjects: np.ndarray = field(default_factory=lambda: np.empty(0, np.int32))  # int32[G]
 
 
