@@ -267,5 +267,6 @@ class Automaton:
     def find(self, keys: Sequence[str]) -> np.ndarray:
         """Numbers of whole keys, int32[n]; -1 for what is none. Lone surrogates are in no key."""
         codes = np.frombuffer("".join(keys).encode("utf-32-le", "surrogatepass"), np.uint32).astype(np.uint64)
-        stops = np.cumsum(np.fromiter(map(len, keys), np.int64, len(keys)))
-        return self.exact(codes, np.concatenate(([0], stops[:-1])), stops)
+        lengths = np.fromiter(map(len, keys), np.int64, len(keys))
+        stops = np.cumsum(lengths)
+        return self.exact(codes, stops - lengths, stops)

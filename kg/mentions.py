@@ -101,13 +101,13 @@ class Matcher:
         found = []
         for first, group in _groups(texts):
             folded = self._fold(group)
-            length, subject = self._longest_at_each(folded)
+            length, state = self._longest_at_each(folded)
             starts = np.flatnonzero(length)
             length = length.take(starts).astype(np.int64)
             picked = _leftmost(starts, starts + length, len(folded.codes))
             starts = starts.take(picked)
             stops = starts + length.take(picked)
-            found.append((first, folded, starts, stops, subject.take(starts)))
+            found.append((first, folded, starts, stops, self._automaton.key(state.take(starts))))
         return _mentions([self._located(*part) for part in found])
 
     def words(
@@ -244,29 +244,27 @@ class Matcher:
                 starts = starts.take(which)
 
     def _longest_at_each(self, folded: _Folded) -> tuple[np.ndarray, np.ndarray]:
-        """(length, subject) of the longest allowed subject that starts at each position, int32[N]; length
-        0 where there is none."""
-        length = np.zeros(len(folded.codes), np.int32)
-        subject = np.zeros(len(folded.codes), np.int32)
-        plain = folded.raw is None and not len(self._stop)
-        singles = self._min == 1
-        for depth, starts, states in self._walk(folded, folded.edge, singles=singles):
-            if plain and (depth < self._min or (self._max is not None and depth > self._max)):
-                continue
-            stops = starts + depth
-            allowed = np.flatnonzero(folded.edge.take(stops))
+        """(length int32[N], state uint64[N]) of the longest allowed subject that starts at each position;
+        length 0 where there is none."""
+        length: np.ndarray = np.zeros(len(folded.codes), np.int32)
+        state: np.ndarray = np.zeros(len(folded.codes), np.uint64)
+        for depth, starts, states in self._walk(folded, folded.edge, singles=self._min == 1):
+            allowed = np.flatnonzero(self._allowed(folded, starts, depth, states))
             starts = starts.take(allowed)
-            found = self._automaton.key(states.take(allowed))
-            if not plain:
-                keep = self._wanted(found)
-                if folded.raw is not None:
-                    keep &= self._long_enough(folded.raw.take(starts + depth) - folded.raw.take(starts))
-                else:
-                    keep &= self._long_enough(np.full(len(starts), depth))
-                starts, found = starts[keep], found[keep]
             length[starts] = depth
-            subject[starts] = found
-        return length, subject
+            state[starts] = states.take(allowed)
+        return length, state
+
+    def _allowed(self, folded: _Folded, starts: np.ndarray, depth: int, states: np.ndarray) -> np.ndarray:
+        stops = starts + depth
+        good = folded.edge.take(stops)
+        if folded.raw is not None:
+            good &= self._long_enough(folded.raw.take(stops) - folded.raw.take(starts))
+        elif depth < self._min or (self._max is not None and depth > self._max):
+            good[:] = False
+        if len(self._stop):
+            good &= self._wanted(self._automaton.key(states))
+        return good
 
     def _long_enough(self, lengths: np.ndarray) -> np.ndarray:
         good = lengths >= self._min
