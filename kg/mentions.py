@@ -304,21 +304,21 @@ def _leftmost(starts: np.ndarray, stops: np.ndarray, size: int) -> np.ndarray:
     reach = np.maximum.accumulate(stops)
     sure = np.ones(count + 1, np.bool_)
     sure[1:count] = starts[1:] >= reach[:-1]
-    taken = np.zeros(count, np.bool_)
-    heads = np.flatnonzero(sure[:count])
+    taken = sure[:count].copy()
+    heads = np.flatnonzero(taken)
     rounds = 0
-    while len(heads) > _FEW or rounds < _MANY_ROUNDS:
-        if not len(heads):
-            break
+    while len(heads := _unsure(following.take(heads), sure)) > _FEW or (len(heads) and rounds < _MANY_ROUNDS):
         taken[heads] = True
-        heads = following.take(heads)
-        heads = heads[~sure.take(heads)]
         rounds += 1
     for head in heads.tolist():  # a few long chains are quicker one by one
         while not sure[head]:
             taken[head] = True
             head = int(following[head])
     return np.flatnonzero(taken)
+
+
+def _unsure(spans: np.ndarray, sure: np.ndarray) -> np.ndarray:
+    return spans[~sure.take(spans)]
 
 
 def _mentions(parts: list[Mentions]) -> Mentions:
