@@ -28,7 +28,7 @@ def collect(decided: Iterable[Decided], depth: int) -> tuple[Branches, dict[str,
     """What was kept, and the counters of what was not."""
     counters = dict.fromkeys((f"dropped_{name}" for name in (*PASSED, *OUTCOMES[1:])), 0)
     parts = []
-    second = 0
+    grown = second = 0
     for part in decided:
         part.near.count(counters)
         near = part.near.kept
@@ -39,6 +39,7 @@ def collect(decided: Iterable[Decided], depth: int) -> tuple[Branches, dict[str,
         if part.far is not None:
             part.far.count(counters)
             far = part.far.kept
+            grown += len(part.growing)
             second += len(far)
             of = np.searchsorted(near, part.growing)[part.far.node[far]]  # each one's parent among `near`
             order = np.argsort(np.concatenate((order, of)), kind="stable")
@@ -58,7 +59,7 @@ def collect(decided: Iterable[Decided], depth: int) -> tuple[Branches, dict[str,
     )
     counters["branches"] = len(branches.triple)
     if depth == 2:
-        counters["branches_depth_2"] = second
+        counters["mentions_depth_2"], counters["branches_depth_2"] = grown, second
     return branches, counters
 
 

@@ -39,12 +39,13 @@ import threading
 
 from kg.anchors import find_anchors
 from kg.branches import BranchTokens, Tokenize
+from kg.explain import Decision, explain
 from kg.flatten import collect, flatten
 from kg.graft import Grafter
 from kg.graph import KnowledgeGraph
 from kg.rows import GraftPolicy, Trees, Trunks, Words, check_trunks
 
-__all__ = ["GraftPolicy", "Tokenize", "TreeBuilder", "Trees", "Trunks", "Words", "build_trees"]
+__all__ = ["Decision", "GraftPolicy", "Tokenize", "TreeBuilder", "Trees", "Trunks", "Words", "build_trees"]
 
 
 class TreeBuilder:
@@ -73,6 +74,15 @@ class TreeBuilder:
         with self._lock:
             branches, counters = collect(self._grafter.decide(trunks, anchors), self.policy.depth)
         return flatten(trunks, anchors, branches, counters)
+
+    def explain(self, trunks: Trunks) -> list[Decision]:
+        """What became of every mention and triple that `build` decides about; for a few rows, not for
+        corpora. Raises what `build` raises."""
+        check_trunks(self.policy, trunks)
+        anchors = find_anchors(self._matcher, trunks, self.policy.match == "words")
+        ranking, limit = self._grafter.finder.ranking, self.policy.branches_per_mention
+        with self._lock:
+            return explain(self.graph, ranking, limit, anchors, self._grafter.decide(trunks, anchors))
 
 
 def build_trees(graph: KnowledgeGraph, policy: GraftPolicy, trunks: Trunks, tokenize: Tokenize) -> Trees:
