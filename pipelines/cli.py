@@ -112,6 +112,7 @@ def preprocess(
     """
     from corpora.verify import verify as verify_folder
     from pipelines import flow
+    from pipelines.retokenize import Retokenizer
 
     chosen, beam = _split_configs(configs or [], context.args, runner)
     samples = not chosen
@@ -147,7 +148,7 @@ def preprocess(
             _print_plan(config, path, options)
             continue
         manifest = flow.preprocess(config, str(path), options)
-        report = verify_folder(options.out)
+        report = verify_folder(options.out, branch_tokens=Retokenizer(options.out))
         if not report.ok:
             _err.print(_safe("\n".join(report.render())))
             raise typer.Exit(1)
@@ -215,10 +216,13 @@ def encode(
 def verify(folder: Folder) -> None:
     """Prove a dataset right: hashes, schema, offsets, parses and trees. Exit status 1 if anything is wrong."""
     from corpora.verify import verify as verify_folder
+    from pipelines.retokenize import Retokenizer
 
     with _err.status("verifying") as status:
         report = verify_folder(
-            folder, progress=lambda done, of: status.update(f"verifying shard {done} of {of}")
+            folder,
+            progress=lambda done, of: status.update(f"verifying row {done:,} of {of:,}"),
+            branch_tokens=Retokenizer(folder),
         )
     _out.print(_safe("\n".join(report.render())))
     if not report.ok:

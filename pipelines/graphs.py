@@ -23,7 +23,7 @@ from corpora.manifest import MANIFEST
 from kg.compile import compile_graph
 from kg.errors import GraphError
 from kg.graph import KnowledgeGraph
-from kg.triples import RejectedLine
+from kg.read import RejectedLine
 from pipelines import engine
 from pipelines.config import Config, ConfigError, resolve
 from pipelines.display import counts
@@ -69,7 +69,7 @@ def compiled_graph(
         if not aside:
             with files.write_atomic(note) as sink:
                 sink.write(json.dumps(key).encode())
-    dropped = {**info.rejects, "duplicates": info.duplicates, "self triples": info.self_triples}
+    dropped = {**info.rejects, **info.left_out}
     dropped = {reason: count for reason, count in dropped.items() if count}
     console.print(
         f"graph: {info.triples:,} triples, {info.subjects:,} subjects"
@@ -83,15 +83,15 @@ def compiled_graph(
     return folder
 
 
-def open_graph(folder: str) -> KnowledgeGraph:
-    """The graph in a folder of any filesystem."""
+def open_graph(folder: str, *, check: bool = False) -> KnowledgeGraph:
+    """The graph in a folder of any filesystem; `check` hashes every file. Raises GraphError."""
     if not files.is_uri(folder):
-        return KnowledgeGraph.open(folder)
+        return KnowledgeGraph.open(folder, check=check)
     local = tempfile.mkdtemp(prefix="treegraft-graph-")
     atexit.register(shutil.rmtree, local, ignore_errors=True)
     for name in files.list_names(folder):
         (Path(local) / name).write_bytes(files.read_bytes(files.join(folder, name)))
-    return KnowledgeGraph.open(local)
+    return KnowledgeGraph.open(local, check=check)
 
 
 def _list_rejects(rejects: list[str], out: str) -> str | None:

@@ -280,10 +280,9 @@ def tree_columns(trees: kg.rows.Trees) -> dict[str, List]:
         "tree_trunk_index": trees.trunk_index,
     }
     columns: dict[str, List] = {name: (values, trees.row_offsets) for name, values in flat.items()}
-    parents = np.zeros(len(trees.branch_triples), np.int16)
     return columns | {
         "branch_triples": (trees.branch_triples, trees.branch_offsets),
-        "branch_parents": (parents, trees.branch_offsets),
+        "branch_parents": (trees.branch_parents, trees.branch_offsets),
     }
 
 

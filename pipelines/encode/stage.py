@@ -30,7 +30,6 @@ from corpora.plan import MAX_BLOCK_BYTES
 from corpora.records import EXCERPT_CHARS, Reject
 from corpora.schema import IGNORED_LABEL, SCHEMA_VERSION, row_schema
 from corpora.shards import ShardError, check_shard, open_shard, read_batches
-from kg.tree import build_trees
 from pipelines.config import Config
 from pipelines.encode import columns
 from pipelines.encode.assemble import NONE, Cutter, Rows, classify_rows, tag_rows
@@ -42,7 +41,7 @@ from pipelines.encode.tools import Tools
 from pipelines.engine import BlockWriter, Stage
 from pipelines.ragged import Ints, bounds
 
-CODE_VERSION = 1
+CODE_VERSION = 2
 """Raised whenever this stage gives other rows for the same documents and config."""
 CHUNK_ROWS = 4096
 CHUNK_TOKENS = 1 << 20
@@ -122,7 +121,7 @@ class Encode(Stage):
             "score": config.input.score,
             # Files count by content (identities), not by name.
             "encode": config.encode.model_dump(mode="json", exclude={"tokenizer", "coarse"}),
-            "graph": config.graph.model_dump(mode="json", exclude={"triples"}) if config.graph else None,
+            "graft": self._tools.policy_facts() if "tree" in self._groups else None,
             "labels": self._labels.names,
             "deprels": self._deprels,
             "identities": self.identities(),
@@ -159,8 +158,10 @@ class Encode(Stage):
     # --- the work -----------------------------------------------------------------------------
 
     def companions(self) -> dict[str, bytes]:
-        """Token strings, a line an id, so that ids mean something without the tokenizer at hand."""
-        found = {"tokens.txt": self._tools.tokenizer.lines()}
+        """Token strings, a line an id, so that ids mean something without the tokenizer at hand; and the
+        tokenizer, so that the dataset needs nothing from elsewhere."""
+        tokenizer = self._tools.tokenizer
+        found = {"tokens.txt": tokenizer.lines(), "tokenizer.json": tokenizer.serialized()}
         if self._tools.coarse is not None:
             found["coarse_tokens.txt"] = self._tools.coarse.lines()
         return found
@@ -283,12 +284,12 @@ class Encode(Stage):
                 made |= columns.coarse_columns(trunk, laid, coarse, self._tools.coarse.special_ids)
                 known = coarse[laid.words_w] != self._tools.coarse.special_ids["unk"]
                 out.count(coarse_tokens=len(known), unknown_coarse_tokens=int((~known).sum()))
-        if self._tools.graph is not None:
+        if self._tools.trees is not None:
             of_segments = None
             if self._tools.matches_words and laid is not None and words is not None:
                 of_segments = columns.segment_words(trunk, laid, words)
             trunks = trunk.for_trees(of_segments)
-            trees = build_trees(self._tools.graph, self._tools.policy, trunks, self._tools.tokenize_branches)
+            trees = self._tools.trees.build(trunks)
             out.count(**trees.counters)
             made |= columns.tree_columns(trees)
         return made

@@ -109,6 +109,11 @@ class Tokenizer:
         """Every token's string, a line an id, UTF-8; empty where no token has the id."""
         return vocabulary_lines([self.surface(i) or "" for i in range(self.vocab_size)])
 
+    def serialized(self) -> bytes:
+        """This tokenizer as a `tokenizer.json`, which `load_tokenizer` reads back as its equal."""
+        text: str = self._core.to_str()
+        return text.encode()
+
     def normalize(self, text: str) -> str:
         """`text` as this tokenizer compares it (lower-cased, without accents), nothing split off."""
         return str(self._word_normalizer.normalize_str(text)) if self._word_normalizer else text

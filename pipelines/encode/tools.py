@@ -2,19 +2,31 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from dataclasses import fields
 from functools import cached_property
 from typing import Any
 
-from numpy.typing import NDArray
-
+from kg.errors import GraphError
 from kg.graph import KnowledgeGraph
-from kg.tree import GraftPolicy
+from kg.tree import GraftPolicy, TreeBuilder
 from pipelines.config import Config, ConfigError
 from pipelines.encode.coarse import CoarseVocabulary
 from pipelines.encode.tokenizer import Tokenizer, load_tokenizer
 from pipelines.graphs import open_graph
-from pipelines.ragged import Ints
+from pipelines.stop_list import stop_list
+
+_SAME = (
+    "match",
+    "branches_per_mention",
+    "branches_per_row",
+    "depth",
+    "rank",
+    "predicate",
+    "min_mention_length",
+    "max_mention_length",
+    "max_object_length",
+)
+"""Fields of the policy that the config's `graph` section has under the same name."""
 
 
 class Tools:
@@ -26,7 +38,9 @@ class Tools:
         self._groups = config.encode.columns
 
     def __getstate__(self) -> dict[str, Any]:
-        return {name: self.__dict__[name] for name in ("_config", "_config_path", "_graph_folder", "_groups")}
+        names = ("_config", "_config_path", "_graph_folder", "_groups")
+        # With the policy, which read the stop list: all workers have the one that the fingerprint names.
+        return {name: self.__dict__[name] for name in names} | {"policy": self.policy}
 
     @staticmethod
     def check(config: Config, config_path: str) -> None:
@@ -60,9 +74,9 @@ class Tools:
         return open_graph(self._graph_folder)
 
     @cached_property
-    def tokenize_branches(self) -> Callable[[Sequence[str]], tuple[NDArray[Any], Ints]]:
-        """One and the same object at every call: the graph keeps its results by it."""
-        return self.tokenizer.encode_ids
+    def trees(self) -> TreeBuilder | None:
+        """One for all blocks of the process: it keeps what it looked up. None without the tree group."""
+        return None if self.graph is None else TreeBuilder(self.graph, self.policy, self.tokenizer.encode_ids)
 
     @cached_property
     def policy(self) -> GraftPolicy:
@@ -76,16 +90,25 @@ class Tools:
                     f"graph.{field} is {value}, less than encode.max_length = {trunk}: rows without any branch "
                     f"would not fit. Raise graph.{field} or lower encode.max_length."
                 )
-        return GraftPolicy(
-            match=graph.match,
-            branches_per_mention=graph.branches_per_mention,
-            predicate=graph.predicate,
-            min_mention_length=graph.min_mention_length,
-            max_object_length=graph.max_object_length,
-            stop=frozenset(graph.stop),
-            max_length=graph.max_length or trunk,
-            max_positions=graph.max_positions or trunk,
-        )
+        same = {name: getattr(graph, name) for name in _SAME}
+        try:
+            return GraftPolicy(
+                **same,
+                include_predicates=None
+                if graph.include_predicates is None
+                else frozenset(graph.include_predicates),
+                exclude_predicates=frozenset(graph.exclude_predicates),
+                stop=stop_list(graph.stop, self._config_path, "graph.stop"),
+                max_length=graph.max_length or trunk,
+                max_positions=graph.max_positions or trunk,
+            )
+        except GraphError as error:
+            raise ConfigError(f"graph.{error}") from None
+
+    def policy_facts(self) -> dict[str, Any]:
+        """Every field of the policy in plain values, sets sorted."""
+        found = {field.name: getattr(self.policy, field.name) for field in fields(self.policy)}
+        return {name: sorted(v) if isinstance(v, frozenset) else v for name, v in found.items()}
 
     @property
     def matches_words(self) -> bool:
@@ -118,4 +141,6 @@ class Tools:
         if self.graph is not None:
             policy = self.policy
             found |= {"tree_max_length": policy.max_length, "max_positions": policy.max_positions}
+            # Lists of subjects and predicates may be long; the fingerprint covers them.
+            found["graft"] = {k: v for k, v in self.policy_facts().items() if not isinstance(v, list)}
         return found

@@ -21,6 +21,7 @@ from corpora.shards import ShardError, open_shard, read_batches
 from pipelines.view.legible import legible, plural
 
 TOKENS = "tokens.txt"
+TOKENIZER = "tokenizer.json"
 COARSE_TOKENS = "coarse_tokens.txt"
 GRAPH = "graph"
 ANNOTATED = "annotated"
@@ -220,7 +221,7 @@ def _why_no_shards(path: str) -> str:
     if not files.is_uri(path) and not Path(path).is_dir():
         return f"{path} is a file; give the dataset's folder"
     names = _names(path)
-    if _WORK in names or (names and {*names} <= {ANNOTATED, GRAPH, TOKENS, COARSE_TOKENS}):
+    if _WORK in names or (names and {*names} <= {ANNOTATED, GRAPH, TOKENS, TOKENIZER, COARSE_TOKENS}):
         # A run was here and came to no shard.
         documents = files.join(path, ANNOTATED)
         also = f"; did you mean its annotated documents, {documents}?" if _finished(documents) else ""

@@ -364,3 +364,43 @@ def test_source_tokens_equal_each_alone(documents: list[list[str]]) -> None:
     assert empty == sum(not BARE.encode(s, add_special_tokens=False).ids for s in flat)
     owner = np.searchsorted(tokens.offsets, np.arange(len(unit)), "right") - 1
     assert owner.tolist() == [int(np.searchsorted(offsets, u, "right")) - 1 for u in unit.tolist()]
+
+
+# --- beside the shards ------------------------------------------------------------------------
+
+
+def other_kinds(folder: Path) -> list[str]:
+    """A cased WordPiece, and a byte-level tokenizer.json that pads, truncates and adds special tokens."""
+    cased = write_vocab(folder / "vocab.txt", VOCAB)
+    words = {token: i for i, token in enumerate([*VOCAB[:5], *sorted(pre_tokenizers.ByteLevel.alphabet())])}
+    core = tokenizers.Tokenizer(models.BPE(words, [], unk_token="[UNK]"))
+    core.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=True)
+    core.add_special_tokens([AddedToken("[SEP]", special=True), AddedToken("[CLS]", special=True)])
+    core.enable_truncation(3)
+    core.enable_padding(length=9)
+    core.save(str(folder / "tokenizer.json"))
+    return [cased, str(folder / "tokenizer.json")]
+
+
+@pytest.mark.parametrize("kind", [0, 1, 2])
+def test_what_is_stored_beside_the_shards_is_the_same_tokenizer(
+    tmp_path_factory: pytest.TempPathFactory, kind: int
+) -> None:
+    folder = tmp_path_factory.mktemp("t")
+    first = [BERT, *(load_tokenizer(path, lowercase=False) for path in other_kinds(folder))][kind]
+    stored = folder / "stored.json"
+    stored.write_bytes(first.serialized())
+    second = load_tokenizer(str(stored))
+    assert second.serialized() == first.serialized()
+    assert (second.special_ids, second.vocab_size) == (first.special_ids, first.vocab_size)
+    assert second.lines() == first.lines()
+
+    @settings(max_examples=150, deadline=None)
+    @given(TEXTS)
+    def same(text: str) -> None:
+        texts = [text, f"[SEP]{text}[MASK]", "x" * 300]
+        for a, b in zip(first.encode_texts(texts), second.encode_texts(texts), strict=True):
+            assert a.tolist() == b.tolist()
+        assert first.normalize(text) == second.normalize(text)
+
+    same()

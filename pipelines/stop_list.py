@@ -1,0 +1,31 @@
+"""Stop lists: subjects that a config lists, or a file that holds one a line."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from corpora import files
+from pipelines.config import resolve
+from pipelines.section import ConfigError
+
+
+def stop_list(value: Sequence[str] | str, config_path: str, field: str) -> frozenset[str]:
+    """The subjects of `value`, trimmed, without empty ones; `field` stands in errors.
+
+    A string names a file, against the config's folder: UTF-8, a subject a line, blank lines mean nothing.
+    Raises ConfigError where it cannot be read.
+    """
+    if isinstance(value, str):
+        path = resolve(config_path, value) if config_path else value
+        try:
+            text = files.read_bytes(path).decode("utf-8-sig")
+        except UnicodeDecodeError as error:
+            line = error.object.count(b"\n", 0, error.start) + 1
+            raise ConfigError(f"{field}: line {line} of {path} is not UTF-8") from None
+        except OSError as error:
+            raise ConfigError(
+                f"{field}: {path} cannot be read ({error.strerror or error}); name a file with a subject a line, "
+                "or list subjects as [one, another]"
+            ) from None
+        value = text.split("\n")
+    return frozenset(subject for line in value if (subject := line.strip()))
