@@ -1,24 +1,49 @@
 """Knowledge graphs: read triples, compile them, find their subjects in text, graft sentence trees.
 
-    from kg.triples import read_spo, RejectedLine, ReadCounts     .spo files, line by line
-    from kg.graph import compile_graph, KnowledgeGraph            a memory-mapped folder
-    from kg.tree import GraftPolicy, Trunks, Words, Trees, build_trees
+    from kg.read import ReadOptions, read_triples, RejectedLine     files of triples, line by line
+    from kg.compile import BuildOptions, compile_graph              files to a folder
+    from kg.graph import KnowledgeGraph                             the folder, memory-mapped
+    from kg.tree import GraftPolicy, TreeBuilder, Trunks, Words, Trees
 
 The room knows nothing of tokenizers, corpora or pipelines: tokens come in as flat arrays and a
-callable, trees go out as flat arrays.
+callable, trees go out as flat arrays. All of these names are here as well, and are imported when they
+are first used: to open a graph and match takes numpy alone.
 """
 
-from kg.errors import GraphError
-from kg.graph import GraphInfo, KnowledgeGraph, compile_graph
-from kg.tree import GraftPolicy, TreeBuilder, Trees, Trunks, Words, build_trees
-from kg.triples import ReadCounts, RejectedLine, read_spo
+from __future__ import annotations
+
+import importlib
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from kg.compile import BuildOptions, compile_graph
+    from kg.errors import GraphError
+    from kg.fold import Folding
+    from kg.graph import GraphInfo, KnowledgeGraph
+    from kg.read import ReadCounts, ReadOptions, RejectedLine, read_triples
+    from kg.tree import GraftPolicy, TreeBuilder, Trees, Trunks, Words, build_trees
+    from kg.triples import read_spo
+
+_HOMES = {
+    "kg.compile": ("BuildOptions", "compile_graph"),
+    "kg.errors": ("GraphError",),
+    "kg.fold": ("Folding",),
+    "kg.graph": ("GraphInfo", "KnowledgeGraph"),
+    "kg.read": ("ReadCounts", "ReadOptions", "RejectedLine", "read_triples"),
+    "kg.triples": ("read_spo",),
+    "kg.tree": ("GraftPolicy", "TreeBuilder", "Trees", "Trunks", "Words", "build_trees"),
+}
+_HOME = {name: home for home, names in _HOMES.items() for name in names}
 
 __all__ = [
+    "BuildOptions",
+    "Folding",
     "GraftPolicy",
     "GraphError",
     "GraphInfo",
     "KnowledgeGraph",
     "ReadCounts",
+    "ReadOptions",
     "RejectedLine",
     "TreeBuilder",
     "Trees",
@@ -27,4 +52,11 @@ __all__ = [
     "build_trees",
     "compile_graph",
     "read_spo",
+    "read_triples",
 ]
+
+
+def __getattr__(name: str) -> Any:
+    if name not in _HOME:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    return getattr(importlib.import_module(_HOME[name]), name)

@@ -153,7 +153,7 @@ def _build(names: tuple[str, ...]) -> Folding:
         else:
             table[code] = _LIMIT + number
             number += 1
-    columns = {
+    columns: dict[str, np.ndarray] = {
         "fold_table": table,
         "fold_lengths": np.array([len(folded) for folded in expansions], np.uint8),
         "fold_codes": np.array([ord(char) for folded in expansions for char in folded], np.uint32),

@@ -1,6 +1,5 @@
 """A compiled knowledge graph, memory-mapped: opening takes milliseconds, processes share its pages.
 
-info = compile_graph(["HowNet.spo"], Path("hownet.kg"))
 graph = KnowledgeGraph.open(Path("hownet.kg"))
 starts, stops, subjects = graph.longest_mentions("我爱苹果")
 [graph.object(t) for t in graph.triples_of(subjects[0])]
@@ -8,56 +7,60 @@ starts, stops, subjects = graph.longest_mentions("我爱苹果")
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Collection, Mapping, Sized
 from pathlib import Path
+from typing import Any
 
-import marisa_trie
 import numpy as np
 
 from kg import store
-from kg.compile import compile_graph
+from kg.automaton import Automaton
 from kg.errors import GraphError
+from kg.fold import Folding
 from kg.match import Matcher
 from kg.store import GraphInfo
-from kg.trie import key_finder
+from kg.texts import Texts
 
-__all__ = ["GraphError", "GraphInfo", "KnowledgeGraph", "compile_graph"]
+__all__ = ["GraphError", "GraphInfo", "KnowledgeGraph"]
 
 
 class KnowledgeGraph:
     """Subjects, triples and their look-up. Open one with `KnowledgeGraph.open`.
 
     Triple ids count from 0 to `info.triples`, grouped by subject and in file order within a subject;
-    subject ids count from 0 to `info.subjects`. Both belong to one compiled graph (`info.sha256`).
+    subject ids count from 0 to `info.subjects`, in the order of their keys. Both belong to one compiled
+    graph (`info.sha256`).
     """
 
-    def __init__(self, folder: Path, info: GraphInfo, trie: marisa_trie.Trie) -> None:
+    def __init__(self, folder: Path, info: GraphInfo, files: Mapping[str, Mapping[str, Any]]) -> None:
         self.folder = folder
         self.info = info
-        self.trie = trie
-        self._find = key_finder(trie)
-        columns = {name: store.load_column(folder, name) for name in store.COLUMNS}
-        self.triple_offsets: np.ndarray = columns["triple_offsets"]  # int64[S + 1]
+        self.file_bytes: dict[str, int] = {name: facts["bytes"] for name, facts in files.items()}
+        columns = {name: store.map_column(folder, name) for name in store.COLUMNS}
+        self.triple_offsets: np.ndarray = columns["triple_offsets"]  # int32[S + 1]
         self.predicates: np.ndarray = columns["predicates"]  # int32[T]
         self.objects: np.ndarray = columns["objects"]  # int32[T]
         self.repeats: np.ndarray = columns["repeats"]  # bool[T]
         self.object_lengths: np.ndarray = columns["object_lengths"]  # int32[O], characters
         self.object_counts: np.ndarray = columns["object_counts"]  # int32[O], triples with this object
-        self.object_subjects: np.ndarray = columns[
-            "object_subjects"
-        ]  # int32[O], subject of the same text or -1
-        self._source_files = columns["source_files"]
-        self._source_lines = columns["source_lines"]
-        self._predicate_text = (columns["predicate_bytes"], columns["predicate_offsets"])
-        self._object_text = (columns["object_bytes"], columns["object_offsets"])
-        self._filters = (columns["filter_ones"], columns["filter_twos"], columns["filter_threes"])
+        self.object_subjects: np.ndarray = columns["object_subjects"]  # int32[O], -1: no such subject
+        self.subject_spellings: np.ndarray = columns["subject_spellings"]  # int32[S + 1]
+        self.source_files: np.ndarray = columns["source_files"]  # uint16[T], index into `info.sources`
+        self.source_lines: np.ndarray = columns["source_lines"]  # uint32[T], from 1
+        self._predicates = Texts(columns["predicate_bytes"], columns["predicate_offsets"])
+        self._objects = Texts(columns["object_bytes"], columns["object_offsets"], self.object_lengths)
+        self._spellings = Texts(columns["spelling_bytes"], columns["spelling_offsets"])
         self._check_shapes()
+        self.folding = Folding.from_arrays(info.fold, columns)
+        self.automaton = Automaton(columns)
 
     @classmethod
     def open(cls, folder: Path | str, *, check: bool = False) -> KnowledgeGraph:
-        """Map a compiled graph. File sizes are always checked; `check` also reads and hashes every file.
+        """Map a compiled graph: nothing is read but headers. File sizes are always checked; `check` also
+        reads and hashes every file.
 
-        Raises GraphError where the folder is no compiled graph, or a damaged one.
+        Raises GraphError where the folder is no compiled graph, or a damaged one. A damage that only
+        `check` would find gives wrong texts, GraphError or IndexError later on.
         """
         folder = Path(folder)
         info, files = store.read_meta(folder)
@@ -68,11 +71,7 @@ class KnowledgeGraph:
                         f"graph {folder}: {name} was changed after it was compiled (its hash differs); "
                         "compile the triples again"
                     )
-        try:
-            trie = marisa_trie.Trie().mmap(str(folder / store.TRIE))
-        except (RuntimeError, OSError) as error:
-            raise GraphError(f"graph {folder}: {store.TRIE} is damaged: {error}") from None
-        return cls(folder, info, trie)
+        return cls(folder, info, files)
 
     def __reduce__(self) -> tuple[object, tuple[Path]]:
         # A copy in another process maps the same files instead of carrying them along.
@@ -80,80 +79,99 @@ class KnowledgeGraph:
 
     def _check_shapes(self) -> None:
         info = self.info
-        wrong = (
-            len(self.trie) != info.subjects
-            or self.triple_offsets.shape != (info.subjects + 1,)
-            or any(
-                column.shape != (info.triples,)
-                for column in (
-                    self.predicates,
-                    self.objects,
-                    self.repeats,
-                    self._source_files,
-                    self._source_lines,
-                )
-            )
-            or any(
-                column.shape != (info.objects,)
-                for column in (self.object_lengths, self.object_counts, self.object_subjects)
-            )
-            or self._object_text[1].shape != (info.objects + 1,)
-            or self._predicate_text[1].shape != (info.predicates + 1,)
+        lengths: tuple[tuple[Sized, int], ...] = (
+            (self.triple_offsets, info.subjects + 1),
+            (self.subject_spellings, info.subjects + 1),
+            (self._spellings, info.subjects + info.merged_spellings),
+            (self._predicates, info.predicates),
+            (self._objects, info.objects),
+            *((c, info.objects) for c in (self.object_lengths, self.object_counts, self.object_subjects)),
+            *((c, info.triples) for c in (self.predicates, self.objects, self.repeats)),
+            *((c, info.triples) for c in (self.source_files, self.source_lines)),
         )
-        if wrong:
+        if any(len(column) != length for column, length in lengths):
             raise GraphError(
                 f"graph {self.folder}: its files belong to different graphs; compile the triples again"
             )
 
     def subject_id(self, subject: str) -> int:
-        """Id of a subject, -1 where it has no triple."""
-        try:
-            return self._find(subject)
-        except UnicodeEncodeError:  # a lone surrogate cannot be in a UTF-8 file
-            return -1
+        """Id of the subject that a text is, after folding; -1 where it has no triple."""
+        return int(self.automaton.find([self.folding.fold_text(subject)])[0])
+
+    def predicate_id(self, predicate: str) -> int:
+        """Number of a predicate, as in `predicates`; -1 where no triple has it."""
+        return self._predicates.find(predicate)
 
     def triples_of(self, subject: int) -> range:
         """Triple ids of a subject id, in file order."""
-        if not 0 <= subject < self.info.subjects:
-            raise IndexError(f"subject id {subject} is outside 0..{self.info.subjects - 1}")
-        return range(int(self.triple_offsets[subject]), int(self.triple_offsets[subject + 1]))
+        return range(*self._span(self.triple_offsets, subject, self.info.triples))
 
     def subject(self, triple: int) -> str:
+        """The subject of a triple id, in the spelling of `subject_text`."""
         self._check_triple(triple)
-        return self.subject_text(int(np.searchsorted(self.triple_offsets, triple, side="right")) - 1)
+        return self.subject_text(int(np.searchsorted(self.triple_offsets, np.int32(triple), side="right")) - 1)
 
     def subject_text(self, subject: int) -> str:
-        """The subject of an id. Raises IndexError for an id that there is not."""
-        if not 0 <= subject < self.info.subjects:
-            raise IndexError(f"subject id {subject} is outside 0..{self.info.subjects - 1}")
-        return self.trie.restore_key(int(subject))
+        """A subject id as it is written; of several spellings the one with most triples, of these the first
+        by code point."""
+        return self._spellings[self._span(self.subject_spellings, subject, len(self._spellings))[0]]
+
+    def spellings(self, subject: int) -> list[str]:
+        """All spellings of a subject id that folding made one, those with most triples first."""
+        return [
+            self._spellings[k]
+            for k in range(*self._span(self.subject_spellings, subject, len(self._spellings)))
+        ]
 
     def predicate(self, triple: int) -> str:
         """The predicate of a triple id, possibly empty."""
         self._check_triple(triple)
-        return _text(self._predicate_text, int(self.predicates[triple]))
+        return self._predicates[int(self.predicates[triple])]
+
+    def predicate_text(self, number: int) -> str:
+        """The predicate of a predicate number, as in `predicates`."""
+        return self._predicates[number]
 
     def object(self, triple: int) -> str:
         self._check_triple(triple)
-        return _text(self._object_text, int(self.objects[triple]))
+        return self._objects[int(self.objects[triple])]
 
     def object_text(self, number: int) -> str:
         """The object of an object number, as in `objects`."""
-        return _text(self._object_text, number)
+        return self._objects[number]
 
     def source(self, triple: int) -> tuple[str, int]:
         """File (relative to the folder that all triples files share) and line, from 1, of a triple."""
         self._check_triple(triple)
-        return self.info.sources[int(self._source_files[triple])], int(self._source_lines[triple])
+        return self.info.sources[int(self.source_files[triple])], int(self.source_lines[triple])
 
     def _check_triple(self, triple: int) -> None:
         if not 0 <= triple < self.info.triples:
             raise IndexError(f"triple id {triple} is outside 0..{self.info.triples - 1}")
 
-    def matcher(self, min_length: int = 1, stop: Collection[str] = ()) -> Matcher:
-        """Finder of mentions; subjects shorter than `min_length` characters or in `stop` never match."""
-        ids = {self.subject_id(subject) for subject in stop} - {-1}
-        return Matcher(self.trie, self._filters, self.info.longest_subject, min_length, ids)
+    def _span(self, offsets: np.ndarray, subject: int, limit: int) -> tuple[int, int]:
+        if not 0 <= subject < self.info.subjects:
+            raise IndexError(f"subject id {subject} is outside 0..{self.info.subjects - 1}")
+        start, stop = int(offsets[subject]), int(offsets[subject + 1])
+        if not 0 <= start < stop <= limit:
+            raise GraphError(f"graph {self.folder} is damaged; compile the triples again")
+        return start, stop
+
+    def matcher(
+        self, min_length: int = 1, stop: Collection[str] = (), max_length: int | None = None
+    ) -> Matcher:
+        """Finder of mentions of `min_length` to `max_length` characters; subjects in `stop`, compared after
+        folding, never match."""
+        ids = sorted({self.subject_id(subject) for subject in stop} - {-1})
+        return Matcher(
+            self.automaton,
+            self.folding,
+            self.info.subjects,
+            self.info.longest_subject,
+            min_length=min_length,
+            max_length=max_length,
+            stop=ids,
+        )
 
     def longest_mentions(
         self, text: str, min_length: int = 1, stop: Collection[str] = ()
@@ -184,8 +202,3 @@ class KnowledgeGraph:
         ids, counts = np.unique(subjects, return_counts=True)
         report = [(self.subject_text(int(i)), int(n)) for i, n in zip(ids, counts, strict=True)]
         return sorted(report, key=lambda item: (-item[1], item[0]))
-
-
-def _text(strings: tuple[np.ndarray, np.ndarray], index: int) -> str:
-    data, offsets = strings
-    return data[offsets[index] : offsets[index + 1]].tobytes().decode()

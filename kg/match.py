@@ -1,30 +1,41 @@
-"""Mentions of subjects in text: leftmost-longest over characters, many texts at once.
+"""Mentions of subjects in text: leftmost-longest over characters, or given words, many texts at once.
 
 From left to right, at each position that can start a mention, the longest subject that is allowed
-there is taken, and the search goes on after it. Allowed is a subject that is long enough, is not on
-the stop list, and starts and stops at word boundaries (`kg.boundaries`); where the longest is not,
-the next longest is tried. Characters are compared as they are: no folding of case, width or form.
+there is taken, and the search goes on after it. Allowed is a subject that is not too short or too long
+*as the text writes it*, is not on the stop list, and starts and stops at word boundaries
+(`kg.boundaries`) and between whole characters of the text; where the longest is not allowed, the next
+longest is tried. Text is compared with subjects after folding both by the graph's rule (`kg.fold`);
+offsets are those of the text as it is.
 
-One Python step per mention, none per character: positions are chosen with array operations
-(`kg.prefilter`), the trie is asked only there.
+No Python per character or mention. All positions of some ten thousand characters walk the automaton at
+once (`kg.automaton`), and of the spans found, those that stand from left to right are picked by
+following "the next one that starts at my end or later" from all places that no earlier span reaches
+over, at once.
 """
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
+import itertools
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Literal
 
 import numpy as np
 
-from kg import prefilter
+from kg.automaton import Automaton
 from kg.boundaries import inside_words
-from kg.trie import has_longer, key_finder
+from kg.errors import GraphError
+from kg.fold import Folding
 
 _GROUP_CHARS = 1 << 20
 """Texts are joined up to this many characters: memory stays bounded for large blocks."""
-_NEAR = 64
-"""Longest piece of text that the trie is asked about at first; few subjects are longer."""
+_STRIDE = 1 << 16
+"""Positions that walk together: their arrays stay in the processor's cache."""
+_BETWEEN = 0x1FFFFF
+"""What stands between two texts: more than any code point, so no subject has it."""
+_FEW, _MANY_ROUNDS = 32, 256
+
+Why = Literal["", "overlapped", "inside_word", "too_short", "too_long", "stopped"]
 
 
 @dataclass(frozen=True)
@@ -37,95 +48,292 @@ class Mentions:
     subjects: np.ndarray
 
 
+@dataclass(frozen=True)
+class Occurrence:
+    """A subject that stands in a text: `why` it is no mention, "" where it is one."""
+
+    start: int
+    stop: int
+    subject: int
+    why: Why
+
+
+@dataclass(frozen=True)
+class _Folded:
+    """Some texts as one row of folded code points."""
+
+    codes: np.ndarray  # uint64[N], `_BETWEEN` after each text
+    raw: (
+        np.ndarray | None
+    )  # int64[N + 1]: the raw character that each comes from; None where all are the same
+    edge: np.ndarray  # bool[N + 1]: a mention may start or stop before this one
+    text_starts: np.ndarray  # int64[n], raw
+
+
 class Matcher:
-    """Finds mentions for one graph, one least length in characters and one stop list (subject ids)."""
+    """Finds mentions for one graph and one choice of what may match."""
 
     def __init__(
         self,
-        trie: Any,
-        filters: tuple[np.ndarray, np.ndarray, np.ndarray],
+        automaton: Automaton,
+        folding: Folding,
+        subjects: int,
         longest: int,
-        min_length: int,
-        stop: Collection[int],
+        *,
+        min_length: int = 1,
+        max_length: int | None = None,
+        stop: Sequence[int] = (),
     ) -> None:
-        self._trie = trie
-        self._ones = filters[0] if min_length <= 1 else None
-        self._twos, self._threes = filters[1:]
-        self._longest = longest
-        self._min_length = min_length
-        self._stop = frozenset(stop)
+        """
+        Args:
+            subjects: how many there are; longest: code points of the longest one's key.
+            min_length, max_length: characters of a mention, as the text writes it.
+            stop: subject ids that never match.
+        """
+        self._automaton, self._folding = automaton, folding
+        self._subjects, self._longest = subjects, longest
+        self._min, self._max = max(min_length, 1), max_length
+        self._stop = np.unique(np.asarray(stop, np.int32))
 
     def longest(self, texts: Sequence[str]) -> Mentions:
-        """Mentions in each of `texts`; none crosses from one to the next."""
-        lengths = np.fromiter(map(len, texts), np.int64, len(texts))
-        group = np.cumsum(lengths) // _GROUP_CHARS
-        edges = np.concatenate(([0], np.flatnonzero(np.diff(group)) + 1, [len(texts)]))
-        found: list[list[int]] = [[], [], []]
-        owners = []
-        for first, last in zip(edges[:-1].tolist(), edges[1:].tolist(), strict=True):
-            starts, stops, subjects = self._group(texts[first:last], lengths[first:last])
-            ends = np.cumsum(lengths[first:last])
-            owner = np.searchsorted(ends, starts, side="right")
-            base = (ends - lengths[first:last])[owner]
-            owners.append(owner + first)
-            for column, part in zip(found, (starts - base, stops - base, subjects), strict=True):
-                column.append(part)
-        if not owners:
-            return Mentions(*(np.empty(0, np.int32) for _ in range(4)))
-        columns = (owners, *found)
-        return Mentions(*(np.concatenate(column).astype(np.int32) for column in columns))
+        """Mentions in each of `texts`; none crosses from one to the next. Raises ValueError for a text
+        with a lone surrogate, which no file can hold."""
+        found = []
+        for first, group in _groups(texts):
+            folded = self._fold(group)
+            length, state = self._longest_at_each(folded)
+            starts = np.flatnonzero(length)
+            length = length.take(starts).astype(np.int64)
+            picked = _leftmost(starts, starts + length, len(folded.codes))
+            starts = starts.take(picked)
+            stops = starts + length.take(picked)
+            found.append((first, folded, starts, stops, self._automaton.key(state.take(starts))))
+        return _mentions([self._located(*part) for part in found])
 
     def words(
         self, texts: Sequence[str], starts: np.ndarray, stops: np.ndarray, offsets: np.ndarray
     ) -> Mentions:
-        """Words that are subjects. Words of text k: `starts`, `stops` from `offsets[k]` to `offsets[k + 1]`."""
-        owner = np.repeat(np.arange(len(texts)), np.diff(offsets))
-        wanted = np.flatnonzero(stops - starts >= max(self._min_length, 1))
-        find, stop = key_finder(self._trie), self._stop
-        seen: dict[str, int] = {}  # a block has far fewer different words than words
-        subjects = np.full(len(wanted), -1, np.int32)
-        columns = (owner[wanted].tolist(), starts[wanted].tolist(), stops[wanted].tolist())
-        for i, (text, first, last) in enumerate(zip(*columns, strict=True)):
-            word = texts[text][first:last]
-            subject = seen.get(word)
-            if subject is None:
-                subject = find(word)
-                subject = seen[word] = -1 if subject in stop else subject
-            subjects[i] = subject
-        hit = subjects >= 0
-        wanted = wanted[hit]
-        columns_found = (owner[wanted], starts[wanted], stops[wanted], subjects[hit])
-        return Mentions(*(column.astype(np.int32) for column in columns_found))
+        """Words that are subjects. Words of text k: `starts`, `stops` from `offsets[k]` to `offsets[k + 1]`.
 
-    def _group(self, texts: Sequence[str], lengths: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-        """Mentions with offsets into the joined texts, int64."""
-        joined = "".join(texts)
-        codes = prefilter.code_points(joined)
-        ends = np.cumsum(lengths)
-        inside_at = inside_words(codes, (ends - lengths)[lengths > 0])
-        positions = prefilter.candidates(codes, self._ones, self._twos, self._threes)
-        positions = positions[~inside_at[positions]]
-        limits = ends[np.searchsorted(ends, positions, side="right")]
-        inside = inside_at.tobytes()
-        near = min(self._longest, _NEAR)
-        far = self._longest > near
-        prefixes = self._trie.iter_prefixes_with_ids
-        min_length, stop = self._min_length, self._stop
-        starts, stops, subjects = [], [], []
-        end = 0
-        for start, limit in zip(positions.tolist(), limits.tolist(), strict=True):
-            if start < end:
-                continue
-            piece = joined[start : start + near if start + near < limit else limit]
-            if far and len(piece) == near and has_longer(self._trie, piece):
-                piece = joined[start : min(start + self._longest, limit)]
-            best = -1
-            for prefix, subject in prefixes(piece):
-                length = len(prefix)
-                if length >= min_length and not inside[start + length] and subject not in stop:
-                    best, end = subject, start + length
-            if best >= 0:
-                starts.append(start)
-                stops.append(end)
-                subjects.append(best)
-        return (np.array(starts, np.int64), np.array(stops, np.int64), np.array(subjects, np.int64))
+        Words are what the segmentation says they are: no boundaries are asked for.
+        """
+        found = []
+        for first, group in _groups(texts):
+            folded = self._fold(group)
+            part = slice(int(offsets[first]), int(offsets[first + len(group)]))
+            owner = np.repeat(np.arange(len(group)), np.diff(offsets[first : first + len(group) + 1]))
+            begin = folded.text_starts.take(owner) + starts[part]
+            end = folded.text_starts.take(owner) + stops[part]
+            wanted = np.flatnonzero(self._long_enough(end - begin))
+            begin, end = begin.take(wanted), end.take(wanted)
+            if folded.raw is not None:
+                begin, end = np.searchsorted(folded.raw, begin), np.searchsorted(folded.raw, end)
+            subject = self._automaton.exact(folded.codes, begin, end)
+            hit = np.flatnonzero((subject >= 0) & self._wanted(subject))
+            found.append((first, folded, begin.take(hit), end.take(hit), subject.take(hit)))
+        return _mentions([self._located(*part) for part in found])
+
+    def occurrences(self, text: str, words: tuple[np.ndarray, np.ndarray] | None = None) -> list[Occurrence]:
+        """Every place where a subject stands in a text, by start and then by length, longest last.
+
+        `words` (starts, stops) asks for the mentions among given words instead of the longest ones.
+        """
+        folded = self._fold([text])
+        rows = [
+            (starts, starts + depth, self._automaton.key(states))
+            for depth, starts, states in self._walk(folded, np.ones_like(folded.edge), singles=True)
+        ]
+        starts, stops, subjects = (
+            np.concatenate([row[k] for row in rows]) if rows else np.zeros(0, np.int64) for k in range(3)
+        )
+        if words is None:
+            taken = self.longest([text])
+        else:
+            taken = self.words([text], words[0], words[1], np.array([0, len(words[0])]))
+        mentions = set(zip(taken.starts.tolist(), taken.stops.tolist(), strict=True))
+        whole = self._whole(folded)
+        found = []
+        for start, stop, subject in zip(starts.tolist(), stops.tolist(), subjects.tolist(), strict=True):
+            if not (whole[start] and whole[stop]):
+                continue  # part of a character
+            edge = bool(folded.edge[start] and folded.edge[stop])
+            if folded.raw is not None:
+                start, stop = int(folded.raw[start]), int(folded.raw[stop])
+            found.append(Occurrence(start, stop, subject, self._why(start, stop, subject, edge, mentions)))
+        return sorted(found, key=lambda o: (o.start, o.stop))
+
+    def _why(self, start: int, stop: int, subject: int, edge: bool, mentions: set[tuple[int, int]]) -> Why:
+        if (start, stop) in mentions:
+            return ""
+        if stop - start < self._min:
+            return "too_short"
+        if self._max is not None and stop - start > self._max:
+            return "too_long"
+        if subject in self._stop:
+            return "stopped"
+        return "overlapped" if edge else "inside_word"
+
+    # --- the texts of a group -----------------------------------------------------------------
+
+    def _fold(self, texts: Sequence[str]) -> _Folded:
+        raw_codes = code_points("\0".join(texts) + "\0")
+        lengths = np.fromiter(map(len, texts), np.int64, len(texts))
+        between = np.cumsum(lengths + 1) - 1
+        text_starts = between - lengths
+        inside = inside_words(raw_codes, text_starts)
+        codes, raw = self._folding.fold_codes(raw_codes)
+        folded = codes.astype(np.uint64)
+        if raw is None:
+            folded[between] = _BETWEEN
+            return _Folded(folded, None, ~inside, text_starts)
+        folded[np.searchsorted(raw, between)] = _BETWEEN
+        edge = ~inside.take(raw)
+        edge[1:] &= np.diff(raw) > 0
+        return _Folded(folded, raw, edge, text_starts)
+
+    @staticmethod
+    def _whole(folded: _Folded) -> np.ndarray:
+        """bool[N + 1]: whether a character of the text begins there."""
+        if folded.raw is None:
+            return np.ones(len(folded.edge), np.bool_)
+        return np.concatenate(([True], np.diff(folded.raw) > 0))
+
+    def _located(
+        self, first: int, folded: _Folded, starts: np.ndarray, stops: np.ndarray, subjects: np.ndarray
+    ) -> Mentions:
+        """Mentions of the texts from `first` on, from folded offsets into their group."""
+        if folded.raw is not None:
+            starts, stops = folded.raw.take(starts), folded.raw.take(stops)
+        owner = np.searchsorted(folded.text_starts, starts, side="right") - 1
+        base = folded.text_starts.take(owner)
+        if len(subjects) and (subjects.min() < 0 or subjects.max() >= self._subjects):
+            raise GraphError("the automaton names subjects that are not there: compile the triples again")
+        return Mentions(owner + first, starts - base, stops - base, subjects)
+
+    # --- the search ---------------------------------------------------------------------------
+
+    def _walk(
+        self, folded: _Folded, may_start: np.ndarray, *, singles: bool
+    ) -> Iterator[tuple[int, np.ndarray, np.ndarray]]:
+        """(length, starts int64[m], states uint64[m]) of all keys in the text that start where `may_start`
+        says so, bool[N + 1], ever longer ones at each stretch of it; of length 1 only if asked for."""
+        codes, automaton = folded.codes, self._automaton
+        last = len(codes) - 1  # nothing starts at the end mark
+        for begin in range(0, last, _STRIDE):
+            end = min(begin + _STRIDE, last)
+            states = automaton.first(codes[begin:end])
+            states *= may_start[begin:end]
+            if singles:
+                starts = np.flatnonzero(states)
+                first = states.take(starts)
+                single = np.flatnonzero(automaton.key(first) >= 0)
+                yield 1, starts.take(single) + begin, first.take(single)
+            # The first step goes from every position: the dead ones cost less than to leave them out.
+            which, states, entries = automaton.step(states, codes[begin + 1 : end + 1])
+            starts = which + begin
+            for depth in range(2, self._longest + 1):
+                if not len(starts):
+                    break
+                keys = automaton.at_key(entries)
+                yield depth, starts.take(keys), states.take(keys)
+                onward = automaton.goes_on(entries)
+                starts = starts.take(onward)
+                which, states, entries = automaton.step(
+                    states.take(onward), codes.take(starts + depth, mode="clip")
+                )
+                starts = starts.take(which)
+
+    def _longest_at_each(self, folded: _Folded) -> tuple[np.ndarray, np.ndarray]:
+        """(length int32[N], state uint64[N]) of the longest allowed subject that starts at each position;
+        length 0 where there is none."""
+        length: np.ndarray = np.zeros(len(folded.codes), np.int32)
+        state: np.ndarray = np.zeros(len(folded.codes), np.uint64)
+        for depth, starts, states in self._walk(folded, folded.edge, singles=self._min == 1):
+            allowed = np.flatnonzero(self._allowed(folded, starts, depth, states))
+            starts = starts.take(allowed)
+            length[starts] = depth
+            state[starts] = states.take(allowed)
+        return length, state
+
+    def _allowed(self, folded: _Folded, starts: np.ndarray, depth: int, states: np.ndarray) -> np.ndarray:
+        stops = starts + depth
+        good = folded.edge.take(stops)
+        if folded.raw is not None:
+            good &= self._long_enough(folded.raw.take(stops) - folded.raw.take(starts))
+        elif depth < self._min or (self._max is not None and depth > self._max):
+            good[:] = False
+        if len(self._stop):
+            good &= self._wanted(self._automaton.key(states))
+        return good
+
+    def _long_enough(self, lengths: np.ndarray) -> np.ndarray:
+        good = lengths >= self._min
+        if self._max is not None:
+            good &= lengths <= self._max
+        return good
+
+    def _wanted(self, subjects: np.ndarray) -> np.ndarray:
+        """Whether each is off the stop list."""
+        if not len(self._stop):
+            return np.ones(len(subjects), np.bool_)
+        at = np.searchsorted(self._stop, subjects)
+        return self._stop.take(at, mode="clip") != subjects
+
+
+def _groups(texts: Sequence[str]) -> Iterator[tuple[int, Sequence[str]]]:
+    """(index of the first, texts) of stretches of about `_GROUP_CHARS` characters."""
+    lengths = np.fromiter(map(len, texts), np.int64, len(texts))
+    group = np.cumsum(lengths) // _GROUP_CHARS
+    edges = np.concatenate(([0], np.flatnonzero(np.diff(group)) + 1, [len(texts)])).tolist()
+    for first, last in itertools.pairwise(edges):
+        if last > first:
+            yield first, texts[first:last]
+
+
+def _leftmost(starts: np.ndarray, stops: np.ndarray, size: int) -> np.ndarray:
+    """Indices of the spans taken from left to right, each starting at or after the end of the one taken
+    before; `starts` ascend and differ, int64[n], all below `size`."""
+    count = len(starts)
+    if not count:
+        return np.empty(0, np.int64)
+    before: np.ndarray = np.zeros(size + 1, np.int32)  # spans that start before each position
+    before[starts + 1] = 1
+    np.cumsum(before, out=before)
+    following = before.take(stops)
+    # A span that none before it reaches over is taken for certain: chains start there and end at the next.
+    reach = np.maximum.accumulate(stops)
+    sure = np.ones(count + 1, np.bool_)
+    sure[1:count] = starts[1:] >= reach[:-1]
+    taken = sure[:count].copy()
+    heads = np.flatnonzero(taken)
+    rounds = 0
+    while len(heads := _unsure(following.take(heads), sure)) > _FEW or (len(heads) and rounds < _MANY_ROUNDS):
+        taken[heads] = True
+        rounds += 1
+    for head in heads.tolist():  # a few long chains are quicker one by one
+        while not sure[head]:
+            taken[head] = True
+            head = int(following[head])
+    return np.flatnonzero(taken)
+
+
+def _unsure(spans: np.ndarray, sure: np.ndarray) -> np.ndarray:
+    return spans[~sure.take(spans)]
+
+
+def _mentions(parts: list[Mentions]) -> Mentions:
+    if not parts:
+        return Mentions(*(np.empty(0, np.int32) for _ in range(4)))
+    names = ("texts", "starts", "stops", "subjects")
+    columns = (np.concatenate([getattr(part, name) for part in parts]) for name in names)
+    return Mentions(*(column.astype(np.int32) for column in columns))
+
+
+def code_points(text: str) -> np.ndarray:
+    """uint32 code points of `text`."""
+    try:
+        return np.frombuffer(text.encode("utf-32-le"), np.uint32)
+    except UnicodeEncodeError as error:
+        raise ValueError(
+            f"the text has a lone surrogate at character {error.start}; decode its source as UTF-8"
+        ) from None

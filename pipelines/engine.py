@@ -348,7 +348,6 @@ def package_versions() -> dict[str, str]:
         "tokenizers",
         "jieba",
         "spacy",
-        "marisa-trie",
         "apache-beam",
     ):
         with contextlib.suppress(PackageNotFoundError):

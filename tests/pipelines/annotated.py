@@ -16,7 +16,7 @@ from corpora.manifest import Manifest, ShardRecord, SplitRecord, read_manifest, 
 from corpora.schema import annotated_schema
 from corpora.shards import ShardWriter, open_shard
 from corpora.verify import Report, verify
-from kg.graph import compile_graph
+from kg.compile import compile_graph
 from pipelines.config import Config
 from pipelines.encode.stage import Encode
 from pipelines.engine import Run, manifest_of, run_block

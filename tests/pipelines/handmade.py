@@ -11,7 +11,7 @@ import pyarrow as pa
 from corpora.manifest import Manifest, ShardRecord, SplitRecord, write_manifest
 from corpora.schema import annotated_schema, row_schema
 from corpora.shards import ShardWriter
-from kg.graph import compile_graph
+from kg.compile import compile_graph
 
 SPECIAL = {"pad": 0, "unk": 1, "cls": 2, "sep": 3, "mask": 4}
 DEPRELS = ["root", "nsubj", "obj", "punct", "advmod"]

@@ -53,7 +53,7 @@ def test_it_is_compiled_once_and_again_when_the_triples_change(triples: Path, tm
     assert folder is not None
     said = console.file.getvalue()  # type: ignore[attr-defined]
     assert "2 triples, 1 subjects; left out: " in said
-    assert "duplicates 1" in said
+    assert "duplicate 1" in said
     (reject,) = (tmp_path / "out/rejects/graph.jsonl").read_text(encoding="utf-8").splitlines()
     assert json.loads(reject)["line"] == 4
     assert "graph.jsonl" in said

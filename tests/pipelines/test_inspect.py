@@ -214,7 +214,7 @@ def test_a_branch_without_an_anchor_is_still_shown(dataset: Path) -> None:
 
 
 def test_trees_of_another_graph_get_no_triples(dataset: Path, tmp_path: Path) -> None:
-    from kg.graph import compile_graph
+    from kg.compile import compile_graph
 
     (tmp_path / "other.spo").write_text("苹果\t类别\t公司\n", encoding="utf-8")
     compile_graph([str(tmp_path / "other.spo")], dataset / "graph")
