@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import zlib
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
 from typing import BinaryIO
 
 import numpy as np
@@ -21,7 +22,7 @@ WHITE_SPACE = (
 )
 """What fields are trimmed of: the code points with Unicode's White_Space property."""
 
-_BOM = b"\xef\xbb\xbf"
+BOM = b"\xef\xbb\xbf"
 _LF = 10
 _HASH = ord("#")
 
@@ -41,6 +42,20 @@ def read_fully(stream: BinaryIO, path: str, size: int) -> bytes:
     return parts[0] if len(parts) == 1 else b"".join(parts)
 
 
+@dataclass(frozen=True)
+class TooLong:
+    """A line that did not fit into memory: its number, first byte, size in bytes, and how it begins."""
+
+    line: int
+    byte: int
+    size: int
+    head: bytes
+
+    @property
+    def detail(self) -> str:
+        return _too_long(self.size)
+
+
 class Block:
     """Whole lines of a file, M of them, and what is wrong with each."""
 
@@ -58,18 +73,30 @@ class Block:
     def bytes_of(self, index: int) -> bytes:
         return self.data[self.starts[index] : self.stops[index]]
 
+    def undecodable(self) -> np.ndarray:
+        """Indices of the lines that are not UTF-8, int64."""
+        if _is_utf8(self.data):
+            return np.empty(0, np.int64)
+        found = [i for i in range(len(self.stops)) if not _is_utf8(self.bytes_of(i))]
+        return np.array(found, np.int64)
+
     def reject(self, index: int, reason: str, detail: str) -> None:
         self.kept[index] = False
         self._rejects.append((index, reason, detail))
+
+    def reject_all(self, index: np.ndarray, wrong: Iterable[tuple[np.ndarray, str, str]]) -> None:
+        """Reject lines by masks over `index`, int64[N]: bool[N], reason, detail."""
+        for mask, reason, detail in wrong:
+            for i in index[mask].tolist():
+                self.reject(i, reason, detail)
 
     def sift(self, sink: Sink) -> None:
         """Reject lines that are too long or not UTF-8, leave out those that are blank or comments."""
         for i in np.flatnonzero(self.stops - self.starts > MAX_LINE_BYTES).tolist():
             self.reject(i, "line_too_long", _too_long(int(self.stops[i] - self.starts[i])))
-        if not _is_utf8(self.data):
-            for i in np.flatnonzero(self.kept).tolist():
-                if not _is_utf8(self.bytes_of(i)):
-                    self.reject(i, "bad_encoding", "expected UTF-8, found bytes that are not")
+        for i in self.undecodable().tolist():
+            if self.kept[i]:
+                self.reject(i, "bad_encoding", "expected UTF-8, found bytes that are not")
         comment = self.kept & (self.raw[self.starts] == _HASH)
         blank = np.zeros(len(comment), np.bool_)
         for i in np.flatnonzero(self.kept & white_starts(self.raw, self.starts)).tolist():
@@ -88,16 +115,17 @@ class Block:
             sink.reject(self.line + i, self.byte + start, reason, detail, raw)
 
 
-def read_blocks(stream: BinaryIO, sink: Sink) -> Iterator[Block]:
+def read_blocks(stream: BinaryIO, path: str) -> Iterator[Block | TooLong]:
     """Whole lines, about BLOCK_BYTES of them at a time; the last line gets a LF if it has none.
 
     A byte order mark at the start of the file is not part of the first line. Memory: MAX_LINE_BYTES and
     a few blocks, whatever the file holds.
     """
-    held = read_fully(stream, sink.path, BLOCK_BYTES)
+    held = read_fully(stream, path, BLOCK_BYTES)
     line, byte = 1, 0
-    if held.startswith(_BOM):
-        byte, held = len(_BOM), held[len(_BOM) :]
+    if held.startswith(BOM):
+        byte, held = len(BOM), held[len(BOM) :]
+        held = held or read_fully(stream, path, BLOCK_BYTES)
     chunk = held
     while chunk:
         end = held.rfind(b"\n") + 1
@@ -106,15 +134,26 @@ def read_blocks(stream: BinaryIO, sink: Sink) -> Iterator[Block]:
             line, byte, held = line + len(block.stops), byte + end, held[end:]
             yield block
         elif len(held) > MAX_LINE_BYTES:
-            size, rest = _skip_line(stream, sink.path)
-            sink.counts.read += 1
+            size, rest = _skip_line(stream, path)
             size += len(held)
-            sink.reject(line, byte, "line_too_long", _too_long(size), held[: 4 * EXCERPT_CHARS])
+            yield TooLong(line, byte, size, held[: 4 * EXCERPT_CHARS])
             line, byte, held = line + 1, byte + size, rest
-        chunk = read_fully(stream, sink.path, BLOCK_BYTES)
+        chunk = read_fully(stream, path, BLOCK_BYTES)
         held += chunk
     if held:
         yield Block(held if held.endswith(b"\n") else held + b"\n", line, byte)
+
+
+def sifted_blocks(stream: BinaryIO, sink: Sink) -> Iterator[Block]:
+    """The blocks of a format of one line each, sifted; when the next one is asked for, they are counted."""
+    for block in read_blocks(stream, sink.path):
+        if isinstance(block, TooLong):
+            sink.counts.read += 1
+            sink.reject(block.line, block.byte, "line_too_long", block.detail, block.head)
+        else:
+            block.sift(sink)
+            yield block
+            block.finish(sink)
 
 
 def _skip_line(stream: BinaryIO, path: str) -> tuple[int, bytes]:

@@ -4,12 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
-from kg.errors import GraphError
+from kg.read.conceptnet import read_conceptnet
+from kg.read.labels import LabelTable, collect
 from kg.read.options import ReadOptions, format_of
+from kg.read.quoted import read_csv
+from kg.read.rdf import read_rdf
 from kg.read.records import OnReject, OpenBinary, ReadCounts, Sink, TripleTable, open_local
 from kg.read.tsv import read_tsv
 
 _DEFAULT = ReadOptions()
+_READERS = {"tsv": read_tsv, "csv": read_csv, "conceptnet": read_conceptnet}
 
 
 def read_tables(
@@ -28,12 +32,17 @@ def read_tables(
     counts = ReadCounts() if counts is None else counts
     names = [str(path) for path in paths]
     formats = [format_of(path, options) for path in names]
+    labels: LabelTable | None = None
     for path, format in zip(names, formats, strict=True):
         sink = Sink(path, on_reject, counts)
-        if format != "tsv":
-            raise GraphError(f"{path}: format {format} cannot be read")
+        if format == "rdf" and labels is None:
+            graphs = [name for name, kind in zip(names, formats, strict=True) if kind == "rdf"]
+            labels = collect(graphs, options, open_binary)
         with open_binary(path) as stream:
-            yield from read_tsv(stream, options, sink)
+            if labels is not None and format == "rdf":
+                yield from read_rdf(stream, options, sink, labels)
+            else:
+                yield from _READERS[format](stream, options, sink)
 
 
 def read_triples(

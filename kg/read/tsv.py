@@ -8,13 +8,13 @@ from typing import BinaryIO
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.compute as pc
 
 from kg.errors import GraphError
 from kg.read.fields import split
-from kg.read.lines import WHITE_SPACE, Block, read_blocks
+from kg.read.lines import WHITE_SPACE, Block, sifted_blocks
 from kg.read.options import ReadOptions, ending
 from kg.read.records import Sink, TripleTable
+from kg.read.tables import emit, faults
 
 
 @dataclass(frozen=True)
@@ -32,13 +32,11 @@ def read_tsv(stream: BinaryIO, options: ReadOptions, sink: Sink) -> Iterator[Tri
     layout = None
     if options.columns is None and ending(sink.path) == ".spo":
         layout = Layout(3, 0, 1, 2)
-    for block in read_blocks(stream, sink):
-        block.sift(sink)
+    for block in sifted_blocks(stream, sink):
         if layout is None:
             layout = _first_line(block, options, sink)
         if layout is not None:
             yield from _triples(block, layout, sink)
-        block.finish(sink)
 
 
 def _first_line(block: Block, options: ReadOptions, sink: Sink) -> Layout | None:
@@ -90,37 +88,8 @@ def _triples(block: Block, layout: Layout, sink: Sink) -> Iterator[TripleTable]:
     if layout.predicate is not None:
         picks.append(layout.predicate)
     fields = split(block, layout.fields, picks)
-    subjects, objects = fields.columns[:2]
-    lacks_subject, lacks_object = is_empty(subjects), is_empty(objects)
-    for mask, reason, detail in (
-        (lacks_subject, "empty_subject", "the subject is empty"),
-        (lacks_object & ~lacks_subject, "empty_object", "the object is empty"),
-        (fields.control & ~(lacks_subject | lacks_object), "control_character", CONTROL_DETAIL),
-    ):
-        for i in fields.index[mask].tolist():
-            block.reject(i, reason, detail)
-    kept = ~(lacks_subject | lacks_object | fields.control)
-    count = int(kept.sum())
-    if not count:
-        return
-    if layout.predicate is None:
-        predicates, empty = pa.array([""] * len(kept), pa.large_string()), count
-    else:
-        predicates = fields.columns[2]
-        empty = int((is_empty(predicates) & kept).sum())
-    sink.counts.triples += count
-    sink.counts.empty_predicates += empty
-    columns = [subjects, predicates, objects]
-    if count < len(kept):
-        mask = pa.array(kept)
-        columns = [column.filter(mask) for column in columns]
-    subjects, predicates, objects = columns
-    yield TripleTable(sink.path, subjects, predicates, objects, block.line + fields.index[kept])
-
-
-CONTROL_DETAIL = "a field holds a control character"
-
-
-def is_empty(strings: pa.LargeStringArray) -> np.ndarray:
-    """bool[N]"""
-    return pc.equal(pc.binary_length(strings), 0).to_numpy(zero_copy_only=False)
+    subjects, objects, *named = fields.columns
+    predicates = named[0] if named else pa.array([""] * len(subjects), pa.large_string())
+    kept, wrong = faults(subjects, objects, fields.control)
+    block.reject_all(fields.index, wrong)
+    yield from emit(sink, kept, (subjects, predicates, objects), block.line + fields.index)
