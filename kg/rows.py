@@ -56,8 +56,8 @@ class GraftPolicy:
         for name, allowed in (("match", Match), ("rank", Rank), ("depth", Depth)):
             value, choices = getattr(self, name), get_args(allowed)
             if value not in choices:
-                found = ", ".join(map(repr, choices[:-1])) + f" or {choices[-1]!r}"
-                raise GraphError(f"{name} must be {found}, found {value!r}")
+                expected = ", ".join(map(repr, choices[:-1])) + f" or {choices[-1]!r}"
+                raise GraphError(f"{name} must be {expected}, found {value!r}")
         for name in (
             "branches_per_mention",
             "branches_per_row",

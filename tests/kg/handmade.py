@@ -8,7 +8,8 @@ from unittest import mock
 
 import numpy as np
 
-from kg import GraftPolicy, KnowledgeGraph, Trees, Trunks, build_trees, compile_graph, store
+from kg import GraftPolicy, KnowledgeGraph, Trees, Trunks, Words, build_trees, compile_graph, store
+from kg.compile import BuildOptions
 
 CLS, SEP = 0x110001, 0x110002
 NAMES = {CLS: "[CLS]", SEP: "[SEP]"}
@@ -61,12 +62,21 @@ def trunks_of(
     return Trunks(offsets, ids, types, starts, stops, special, (list(texts), second))
 
 
-def graph_of(folder: Path, *lines: str, name: str = "graph") -> KnowledgeGraph:
+def words_of(cuts: Sequence[Sequence[tuple[int, int]]]) -> Words:
+    """Words of one segment, row by row as (start, stop)."""
+    flat = [word for row in cuts for word in row]
+    starts, stops = (np.array([word[k] for word in flat], np.int32) for k in (0, 1))
+    return Words(starts, stops, np.cumsum([0, *map(len, cuts)]).astype(np.int64))
+
+
+def graph_of(
+    folder: Path, *lines: str, name: str = "graph", fold: tuple[str, ...] = ()
+) -> KnowledgeGraph:
     """A graph compiled from `.spo` lines, without waiting for the disk to have them for good."""
     source = folder / f"{name}.spo"
     source.write_bytes("".join(line + "\n" for line in lines).encode())
     with mock.patch.object(store, "_sync"):
-        compile_graph([str(source)], folder / f"{name}.kg")
+        compile_graph([str(source)], folder / f"{name}.kg", options=BuildOptions(fold=fold))
     return KnowledgeGraph.open(folder / f"{name}.kg")
 
 

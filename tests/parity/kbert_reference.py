@@ -1,4 +1,4 @@
-"""K-BERT's sentence tree, written down literally: slow loops over lists, no arrays.
+"""K-BERT's sentence tree, written down literally: slow loops over lists and strings, no arrays.
 
 Liu et al., "K-BERT: Enabling Language Representation with Knowledge Graph" (AAAI 2020):
 
@@ -8,98 +8,203 @@ Liu et al., "K-BERT: Enabling Language Representation with Knowledge Graph" (AAA
   that follow moved back; soft positions number the trunk as if no branch were there, and a branch
   from its node on.
 - 3.4 Seeing layer: M_ij = 0 where w_i and w_j are in the same branch, else -infinity. An entity is
-  in the trunk and in each of its own branches.
+  in the trunk and in each of its own branches: a branch is a path of the tree.
 
-It differs from the released code (`brain/knowgraph.py`) on purpose, as the code does:
-
-- The code keeps the objects of a subject in a set and takes the first `max_entities` of whatever
-  order the hash seed gives; here it is the order of the files.
-- The code cuts the flattened row at `max_length` blindly, through trunk, branches and the last
-  [SEP]; here the trunk has the budget first and branches are kept whole or not at all.
-- The code pads positions with `max_length - 1` and rows of the matrix with zeros (such rows see
-  nothing); padding is no part of a row here.
-- The code finds entities among the words of a segmentation with the graph as user dictionary; here
-  both that ("words") and the longest subject from left to right.
-- The code numbers the second segment by the number of [SEP] seen before; here a branch has its
-  entity's token type.
-- On a malformed line the code goes on with the fields of the line before; here it is rejected.
+Depth 2 is the same tree grown further: an entity of a branch has branches, and a path goes through
+both. Where the released code does otherwise than the paper is shown in `test_kbert_released`.
 """
 
 from __future__ import annotations
 
+import functools
 import unicodedata
+from collections import Counter
+from collections.abc import Iterable
 from dataclasses import dataclass, field
+
+import opencc
+
+from kg import GraftPolicy
 
 NO_SPACES = ("CJK", "HIRAGANA", "KATAKANA", "HANGUL", "BOPOMOFO", "IDEOGRAPHIC", "HALFWIDTH", "THAI")
 
 
+# --- the graph ----------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class Triple:
+    subject: str  # folded
+    predicate: str
+    object: str
+
+
+@dataclass
+class Knowledge:
+    """Triples by folded subject, in file order, and how many triples have each object."""
+
+    fold: tuple[str, ...] = ()
+    triples: dict[str, list[Triple]] = field(default_factory=dict)
+    having: Counter[str] = field(default_factory=Counter)
+
+    def folded(self, text: str) -> str:
+        return "".join(folded_character(char, self.fold) for char in text)
+
+
+def read_knowledge(lines: Iterable[str], fold: tuple[str, ...] = ()) -> Knowledge:
+    """Triples of `.spo` lines: what is said before and what a subject says of itself is left out."""
+    knowledge = Knowledge(fold)
+    for line in lines:
+        if line.strip(" \r\n") == "" or line.startswith("#"):
+            continue
+        fields = [part.strip() for part in line.split("\t")]
+        if len(fields) != 3 or not fields[0] or not fields[2]:
+            continue
+        subject, predicate, object_ = fields
+        triple = Triple(knowledge.folded(subject), predicate, object_)
+        known = knowledge.triples.get(triple.subject, [])
+        if triple in known or knowledge.folded(object_) == triple.subject:
+            continue
+        knowledge.triples.setdefault(triple.subject, []).append(triple)
+        knowledge.having[object_] += 1
+    return knowledge
+
+
+@functools.cache
+def folded_character(char: str, fold: tuple[str, ...]) -> str:
+    """One character folded until nothing changes."""
+    text = char
+    while True:
+        before = text
+        if "nfkc" in fold:
+            text = "".join(unicodedata.normalize("NFKD", c) for c in text)
+        if "case" in fold:
+            text = text.casefold()
+        if "simplified" in fold:
+            text = "".join(_simplify(c) for c in text)
+        if text == before:
+            return text
+
+
+_simplify = opencc.OpenCC("t2s").convert
+
+
+def choose(
+    knowledge: Knowledge, subject: str, path: list[str], policy: GraftPolicy
+) -> tuple[list[Triple], Counter[str]]:
+    """The triples that an entity gets, and how many were passed over for each reason; `path` are the
+    entities from the trunk to this one, folded."""
+    triples = list(knowledge.triples[subject])
+    if policy.rank == "shortest":
+        triples.sort(key=lambda t: (len(t.object), t.object, t.predicate))
+    elif policy.rank == "most_frequent":
+        triples.sort(key=lambda t: (-knowledge.having[t.object], t.object, t.predicate))
+    elif policy.rank == "least_frequent":
+        triples.sort(key=lambda t: (knowledge.having[t.object], t.object, t.predicate))
+    chosen: list[Triple] = []
+    passed: Counter[str] = Counter()
+    seen = set()
+    for triple in triples:
+        if len(chosen) == policy.branches_per_mention:
+            break
+        included = policy.include_predicates is None or triple.predicate in policy.include_predicates
+        if not included or triple.predicate in policy.exclude_predicates:
+            passed["predicate"] += 1
+            continue
+        if len(triple.object) > policy.max_object_length:
+            passed["object_too_long"] += 1
+            continue
+        if triple.object in seen and not policy.predicate:
+            passed["object_repeated"] += 1
+            continue
+        seen.add(triple.object)
+        if knowledge.folded(triple.object) in path:
+            passed["loop"] += 1
+            continue
+        chosen.append(triple)
+    return chosen, passed
+
+
+# --- the tree -----------------------------------------------------------------------------------
+
+
+@dataclass
+class Branch:
+    tokens: list[str]
+    triple: Triple
+    branches: list[Branch] = field(default_factory=list)
+
+
 @dataclass
 class Entity:
-    """An entity in the trunk: its first and last token, and the tokens and triple of each branch."""
+    """An entity in the trunk: its first and last token, and what hangs from it."""
 
     first: int
     last: int
-    branches: list[tuple[list[str], int]] = field(default_factory=list)
+    branches: list[Branch] = field(default_factory=list)
+    subject: str = ""
 
 
 @dataclass
 class Flat:
     """The flattened tree and what 3.3 and 3.4 say of it."""
 
-    tokens: list[str]
-    soft_positions: list[int]
-    visible: list[list[bool]]
-    triples: list[int]
+    tokens: list[str] = field(default_factory=list)
+    soft_positions: list[int] = field(default_factory=list)
+    visible: list[list[bool]] = field(default_factory=list)
+    triples: list[Triple] = field(default_factory=list)
+    parents: list[int] = field(default_factory=list)  # of each branch, counted from 1; 0: the trunk
 
 
 def flatten(trunk: list[str], entities: list[Entity]) -> Flat:
     """Flatten a sentence tree; entities in order, not overlapping."""
-    tokens: list[str] = []
-    soft: list[int] = []
-    triples: list[int] = []
-    place = {}  # where a trunk token went
-    groups: list[list[int]] = []  # tokens of each branch, its entity's included
+    flat = Flat()
+    place: list[int] = []  # where each trunk token went
+    paths: list[list[int]] = []  # tokens of each path, its entity's included
+
+    def hang(branch: Branch, path: list[int], position: int, parent: int) -> None:
+        flat.triples.append(branch.triple)
+        flat.parents.append(parent)
+        number = len(flat.triples)
+        path = list(path)
+        for piece in branch.tokens:
+            position += 1
+            path.append(len(flat.tokens))
+            flat.tokens.append(piece)
+            flat.soft_positions.append(position)
+        paths.append(path)
+        for child in branch.branches:
+            hang(child, path, position, number)
+
     for position, token in enumerate(trunk):
-        place[position] = len(tokens)
-        tokens.append(token)
-        soft.append(position)
+        place.append(len(flat.tokens))
+        flat.tokens.append(token)
+        flat.soft_positions.append(position)
         for entity in entities:
-            if entity.last != position:
-                continue
-            for branch, triple in entity.branches:
-                group = [place[p] for p in range(entity.first, entity.last + 1)]
-                for step, piece in enumerate(branch, start=1):
-                    group.append(len(tokens))
-                    tokens.append(piece)
-                    soft.append(position + step)
-                groups.append(group)
-                triples.append(triple)
-    groups.append([place[p] for p in range(len(trunk))])
-    visible = [[False] * len(tokens) for _ in tokens]
-    for group in groups:
-        for i in group:
-            for j in group:
-                visible[i][j] = True
-    return Flat(tokens, soft, visible, triples)
+            if entity.last == position:
+                for branch in entity.branches:
+                    hang(branch, [place[p] for p in range(entity.first, entity.last + 1)], position, 0)
+    paths.append(place)
+    flat.visible = [[False] * len(flat.tokens) for _ in flat.tokens]
+    for path in paths:
+        for i in path:
+            for j in path:
+                flat.visible[i][j] = True
+    return flat
 
 
-def longest_mentions(
-    text: str,
-    subjects: dict[str, list[tuple[str, int]]],
-    min_length: int = 1,
-    stop: frozenset[str] = frozenset(),
-) -> list[tuple[int, int]]:
+# --- entities of a text -------------------------------------------------------------------------
+
+
+def longest_mentions(text: str, knowledge: Knowledge, policy: GraftPolicy) -> list[tuple[int, int]]:
     """Leftmost-longest subjects of a text that begin and end at word boundaries."""
     found = []
-    longest = max(map(len, subjects), default=0)
+    longest = max(map(len, knowledge.triples), default=0)
     start = 0
     while start < len(text):
         for end in range(min(len(text), start + longest), start, -1):
-            subject = text[start:end]
             if (
-                subject in subjects
-                and len(subject) >= min_length
-                and subject not in stop
+                is_mention(text[start:end], knowledge, policy)
                 and _boundary(text, start)
                 and _boundary(text, end)
             ):
@@ -109,6 +214,22 @@ def longest_mentions(
         else:
             start += 1
     return found
+
+
+def word_mentions(
+    text: str, words: list[tuple[int, int]], knowledge: Knowledge, policy: GraftPolicy
+) -> list[tuple[int, int]]:
+    """The words of a segmentation that are subjects."""
+    return [word for word in words if is_mention(text[slice(*word)], knowledge, policy)]
+
+
+def is_mention(text: str, knowledge: Knowledge, policy: GraftPolicy) -> bool:
+    """Whether a subject is written so, and may match."""
+    longest = policy.max_mention_length or len(text)
+    if not policy.min_mention_length <= len(text) <= longest:
+        return False
+    key = knowledge.folded(text)
+    return key in knowledge.triples and key not in {knowledge.folded(stop) for stop in policy.stop}
 
 
 def _boundary(text: str, at: int) -> bool:
@@ -130,37 +251,70 @@ def _spaced(char: str) -> bool:
     return char.isalnum() and (not name.startswith(NO_SPACES) or name.startswith("HALFWIDTH LATIN"))
 
 
+# --- injection, with budgets --------------------------------------------------------------------
+
+
+def find_entity(spans: list[tuple[int, int] | None], mention: tuple[int, int]) -> Entity | str:
+    """The tokens that a mention covers exactly, or why there are none. `spans`: characters of each trunk
+    token, None for special tokens and tokens of another segment."""
+    start, end = mention
+    covered = [i for i, span in enumerate(spans) if span and start <= span[0] and span[1] <= end]
+    own = [span for span in spans if span]
+    if not own or start < own[0][0] or own[-1][1] < end:
+        return "anchor_cut"
+    if not covered or covered != list(range(covered[0], covered[-1] + 1)):
+        return "unaligned"
+    first, last = spans[covered[0]], spans[covered[-1]]
+    if not first or not last or first[0] != start or last[1] != end:
+        return "unaligned"
+    return Entity(covered[0], covered[-1])
+
+
 def inject(
-    trunk: list[str],
-    spans: list[tuple[int, int] | None],
-    text: str,
-    mentions: list[tuple[int, int]],
-    subjects: dict[str, list[tuple[str, int]]],
-    *,
-    branches_per_mention: int,
-    max_object_length: int,
-    max_length: int,
-    max_positions: int,
-) -> list[Entity]:
-    """K_Inject with budgets. `spans`: characters of each trunk token, None for special tokens; a token
-    of the reference is a character, so a branch is the characters of its object without white space."""
-    entities = []
-    used = len(trunk)
-    for start, end in mentions:
-        covered = [i for i, span in enumerate(spans) if span and start <= span[0] and span[1] <= end]
-        if not covered or spans[covered[0]][0] != start or spans[covered[-1]][1] != end:  # type: ignore[index]
-            continue
-        entity = Entity(covered[0], covered[-1])
-        usable, seen = [], set()
-        for object_, triple in subjects[text[start:end]]:
-            if len(object_) <= max_object_length and object_ not in seen:
-                seen.add(object_)
-                usable.append((object_, triple))
-        for object_, triple in usable[:branches_per_mention]:
-            branch = [char for char in object_ if not char.isspace()]
-            if not branch or entity.last + len(branch) >= max_positions or used + len(branch) > max_length:
-                continue
-            used += len(branch)
-            entity.branches.append((branch, triple))
-        entities.append(entity)
-    return entities
+    trunk: list[str], entities: list[Entity], knowledge: Knowledge, policy: GraftPolicy
+) -> Counter[str]:
+    """K_Inject: hang branches on the entities of a row. Returns what was kept and dropped, and why.
+
+    A token of the reference is a character, so a branch is the characters of its text without white space.
+    """
+    counts: Counter[str] = Counter()
+    used, kept = len(trunk), 0
+
+    def grow(subject: str, path: list[str], position: int) -> list[Branch]:
+        nonlocal used, kept
+        chosen, passed = choose(knowledge, subject, path, policy)
+        counts.update({f"dropped_{reason}": n for reason, n in passed.items()})
+        branches = []
+        for triple in chosen:
+            text = triple.object
+            if policy.predicate and triple.predicate:
+                text = triple.predicate + " " + triple.object
+            tokens = [char for char in text if not char.isspace()]
+            if not tokens:
+                counts["dropped_empty"] += 1
+            elif position + len(tokens) >= policy.max_positions:
+                counts["dropped_position"] += 1
+            elif policy.branches_per_row is not None and kept >= policy.branches_per_row:
+                counts["dropped_row_limit"] += 1
+            elif used + len(tokens) > policy.max_length:
+                counts["dropped_budget"] += 1
+            else:
+                used += len(tokens)
+                kept += 1
+                counts["branches"] += 1
+                branches.append(Branch(tokens, triple))
+        return branches
+
+    for entity in entities:
+        entity.branches = grow(entity.subject, [entity.subject], entity.last)
+        counts["mentions_grafted" if entity.branches else "mentions_without_branch"] += 1
+    if policy.depth == 2:
+        for entity in entities:
+            for branch in entity.branches:
+                if is_mention(branch.triple.object, knowledge, policy):
+                    counts["mentions_depth_2"] += 1
+                    subject = knowledge.folded(branch.triple.object)
+                    position = entity.last + len(branch.tokens)
+                    branch.branches = grow(subject, [entity.subject, subject], position)
+                    counts["branches_depth_2"] += len(branch.branches)
+    return counts
