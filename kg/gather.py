@@ -63,18 +63,17 @@ def gather(
     encoders = (Encoder("subjects"), Encoder("predicates"), Encoder("objects"))
     files, lines = [np.empty(0, np.uint16)], [np.empty(0, np.uint32)]
     total = 0
-    for number, path in enumerate(paths):
-        for table in read_tables([path], on_reject, options=options, counts=counts, open_binary=open_binary):
-            columns, line = _clean(table, limits, counts.left_out)
-            total += len(line)
-            if total > MAX_NUMBER:
-                raise GraphError(f"more than {MAX_NUMBER:,} triples in all; compile them into several graphs")
-            if len(line) and int(line.max()) > MAX_LINE:
-                raise GraphError(f"{path} has more than {MAX_LINE:,} lines; split the file")
-            for encoder, column in zip(encoders, columns, strict=True):
-                encoder.add(column)
-            files.append(np.full(len(line), number, np.uint16))
-            lines.append(line.astype(np.uint32))
+    for table in read_tables(paths, on_reject, options=options, counts=counts, open_binary=open_binary):
+        columns, line = _clean(table, limits, counts.left_out)
+        total += len(line)
+        if total > MAX_NUMBER:
+            raise GraphError(f"more than {MAX_NUMBER:,} triples in all; compile them into several graphs")
+        if len(line) and int(line.max()) > MAX_LINE:
+            raise GraphError(f"{table.path} has more than {MAX_LINE:,} lines; split the file")
+        for encoder, column in zip(encoders, columns, strict=True):
+            encoder.add(column)
+        files.append(np.full(len(line), table.file, np.uint16))
+        lines.append(line.astype(np.uint32))
     (subjects, subject), (predicates, predicate), (objects, object_) = (e.finish() for e in encoders)
     return Rows(
         subjects, predicates, objects, subject, predicate, object_, np.concatenate(files), np.concatenate(lines)

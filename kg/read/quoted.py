@@ -75,34 +75,48 @@ class _Rows:
 
     def add(self, fields: list[str], line: int, feed: _Feed) -> None:
         """Sort a record in: blank, the header, rejected, or a triple."""
-        if feed.hidden:
+        layout = self._layout
+        if layout is not None and len(fields) == layout.fields and not feed.odd:  # nearly every record
+            subject, object_ = (
+                fields[layout.subject].strip(WHITE_SPACE),
+                fields[layout.object].strip(WHITE_SPACE),
+            )
+            if subject and object_:
+                predicate = "" if layout.predicate is None else fields[layout.predicate].strip(WHITE_SPACE)
+                self._append(subject, predicate, object_, line)
+                return
+        if feed.odd:
             fields = [field.translate(_SHOW) for field in fields]
         fields = [field.strip(WHITE_SPACE) for field in fields]
-        layout = self._layout
         if not any(fields):
             self._sink.leave_out("blank")
-            return
-        if layout is None:
-            layout = self._layout = find_columns(self._options, fields, self._sink.path)
+        elif layout is None:
+            self._layout = find_columns(self._options, fields, self._sink.path)
             if has_header(self._options):
                 self._sink.leave_out("header")
-                return
-        if len(fields) != layout.fields:
+            else:
+                self.add(fields, line, feed)
+        elif len(fields) != layout.fields:
             some = f"{len(fields)} field{'s' if len(fields) > 1 else ''}"
             feed.reject(line, "wrong_field_count", f"expected {layout.fields} fields, found {some}")
-            return
-        subject, object_ = fields[layout.subject], fields[layout.object]
-        predicate = "" if layout.predicate is None else fields[layout.predicate]
-        if not subject:
-            feed.reject(line, "empty_subject", "the subject is empty")
-        elif not object_:
-            feed.reject(line, "empty_object", "the object is empty")
-        elif feed.control and not CONTROL.isdisjoint(f"{subject}{predicate}{object_}"):
-            feed.reject(line, "control_character", CONTROL_DETAIL)
         else:
-            for column, text in zip(self._columns, (subject, predicate, object_), strict=True):
-                column.append(text)
-            self._lines.append(line)
+            subject, object_ = fields[layout.subject], fields[layout.object]
+            predicate = "" if layout.predicate is None else fields[layout.predicate]
+            if not subject:
+                feed.reject(line, "empty_subject", "the subject is empty")
+            elif not object_:
+                feed.reject(line, "empty_object", "the object is empty")
+            elif not CONTROL.isdisjoint(f"{subject}{predicate}{object_}"):
+                feed.reject(line, "control_character", CONTROL_DETAIL)
+            else:
+                self._append(subject, predicate, object_, line)
+
+    def _append(self, subject: str, predicate: str, object_: str, line: int) -> None:
+        subjects, predicates, objects = self._columns
+        subjects.append(subject)
+        predicates.append(predicate)
+        objects.append(object_)
+        self._lines.append(line)
 
     def take(self) -> Iterator[TripleTable]:
         subjects, predicates, objects = (pa.array(column, pa.large_string()) for column in self._columns)
@@ -131,8 +145,8 @@ class _Feed:
         """Number of the first line that was not read yet; a block starts with it."""
         self.turned = False
         """A block was read; reset from outside."""
-        self.hidden = self.control = False
-        """A block had code points to hide, or control characters."""
+        self.odd = False
+        """A block had control characters or code points that are hidden from the csv module."""
         self.damaged: list[int] = []
         """Lines that are not UTF-8, ascending; those before the current record are forgotten."""
 
@@ -174,11 +188,9 @@ class _Feed:
         except UnicodeDecodeError:
             self.damaged += (block.line + block.undecodable()).tolist()
             text = block.data.decode("utf-8", "replace")  # to know where the record ends
-        self.control = self.control or len(control_characters(block.raw)) > 0
-        if "\r" in text or "\0" in text:
-            self.hidden = True
-            text = _LONE_CR.sub("\udd0d", text).replace("\0", "\udd00")
-        return text
+        text, hidden = _LONE_CR.subn("\udd0d", text) if "\r" in text else (text, 0)
+        self.odd = self.odd or hidden > 0 or len(control_characters(block.raw)) > 0
+        return text.replace("\0", "\udd00")
 
     def is_damaged(self, start: int, stop: int) -> bool:
         at = bisect_left(self.damaged, start)

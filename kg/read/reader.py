@@ -33,8 +33,8 @@ def read_tables(
     names = [str(path) for path in paths]
     formats = [format_of(path, options) for path in names]
     labels: LabelTable | None = None
-    for path, format in zip(names, formats, strict=True):
-        sink = Sink(path, on_reject, counts)
+    for file, (path, format) in enumerate(zip(names, formats, strict=True)):
+        sink = Sink(path, on_reject, counts, file)
         if format == "rdf" and labels is None:
             graphs = [name for name, kind in zip(names, formats, strict=True) if kind == "rdf"]
             labels = collect(graphs, options, open_binary)

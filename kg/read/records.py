@@ -55,6 +55,7 @@ class TripleTable:
     predicates: pa.LargeStringArray  # [N], may be empty strings
     objects: pa.LargeStringArray  # [N]
     lines: np.ndarray  # int64[N], 1-based
+    file: int = 0  # which of the files read this is, from 0
 
 
 OnReject = Callable[[RejectedLine], None]
@@ -64,8 +65,8 @@ OpenBinary = Callable[[str], BinaryIO]
 class Sink:
     """The counts of a run and where its rejects go, for one file."""
 
-    def __init__(self, path: str, on_reject: OnReject, counts: ReadCounts) -> None:
-        self.path, self.counts, self._on_reject = path, counts, on_reject
+    def __init__(self, path: str, on_reject: OnReject, counts: ReadCounts, file: int = 0) -> None:
+        self.path, self.counts, self.file, self._on_reject = path, counts, file, on_reject
 
     def leave_out(self, reason: str, count: int = 1) -> None:
         if count:

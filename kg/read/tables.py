@@ -46,7 +46,7 @@ def emit(
         lines = lines[kept]
     sink.counts.triples += count
     sink.counts.empty_predicates += int(is_empty(columns[1]).sum())
-    yield TripleTable(sink.path, *columns, lines=lines)
+    yield TripleTable(sink.path, *columns, lines=lines, file=sink.file)
 
 
 def is_empty(strings: pa.Array) -> np.ndarray:
