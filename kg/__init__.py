@@ -4,6 +4,7 @@
     from kg.compile import BuildOptions, compile_graph              files to a folder
     from kg.graph import KnowledgeGraph                             the folder, memory-mapped
     from kg.tree import GraftPolicy, TreeBuilder, Trunks, Words, Trees
+    from kg.summary import summarize                                what is in a graph
 
 The room knows nothing of tokenizers, corpora or pipelines: tokens come in as flat arrays and a
 callable, trees go out as flat arrays. All of these names are here as well, and are imported when they
@@ -21,6 +22,7 @@ if TYPE_CHECKING:
     from kg.fold import Folding
     from kg.graph import GraphInfo, KnowledgeGraph
     from kg.read import ReadCounts, ReadOptions, RejectedLine, read_triples
+    from kg.summary import Summary, summarize
     from kg.tree import GraftPolicy, TreeBuilder, Trees, Trunks, Words, build_trees
     from kg.triples import read_spo
 
@@ -30,6 +32,7 @@ _HOMES = {
     "kg.fold": ("Folding",),
     "kg.graph": ("GraphInfo", "KnowledgeGraph"),
     "kg.read": ("ReadCounts", "ReadOptions", "RejectedLine", "read_triples"),
+    "kg.summary": ("Summary", "summarize"),
     "kg.triples": ("read_spo",),
     "kg.tree": ("GraftPolicy", "TreeBuilder", "Trees", "Trunks", "Words", "build_trees"),
 }
@@ -45,6 +48,7 @@ __all__ = [
     "ReadCounts",
     "ReadOptions",
     "RejectedLine",
+    "Summary",
     "TreeBuilder",
     "Trees",
     "Trunks",
@@ -53,6 +57,7 @@ __all__ = [
     "compile_graph",
     "read_spo",
     "read_triples",
+    "summarize",
 ]
 
 

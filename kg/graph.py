@@ -109,7 +109,9 @@ class KnowledgeGraph:
     def subject(self, triple: int) -> str:
         """The subject of a triple id, in the spelling of `subject_text`."""
         self._check_triple(triple)
-        return self.subject_text(int(np.searchsorted(self.triple_offsets, np.int32(triple), side="right")) - 1)
+        return self.subject_text(
+            int(np.searchsorted(self.triple_offsets, np.int32(triple), side="right")) - 1
+        )
 
     def subject_text(self, subject: int) -> str:
         """A subject id as it is written; of several spellings the one with most triples, of these the first
@@ -122,6 +124,10 @@ class KnowledgeGraph:
             self._spellings[k]
             for k in range(*self._span(self.subject_spellings, subject, len(self._spellings)))
         ]
+
+    def spelling_bytes(self) -> tuple[np.ndarray, np.ndarray]:
+        """All spellings, those of a subject together: UTF-8 as uint8, and int64 offsets into it."""
+        return self._spellings.data, self._spellings.offsets
 
     def predicate(self, triple: int) -> str:
         """The predicate of a triple id, possibly empty."""

@@ -14,10 +14,10 @@ class Texts:
     columns are damaged. `lengths`, in characters, tell a damaged place before it is read."""
 
     def __init__(self, data: np.ndarray, offsets: np.ndarray, lengths: np.ndarray | None = None) -> None:
-        self._data, self._offsets, self._lengths = data, offsets, lengths
+        self.data, self.offsets, self._lengths = data, offsets, lengths
 
     def __len__(self) -> int:
-        return len(self._offsets) - 1
+        return len(self.offsets) - 1
 
     def __getitem__(self, number: int) -> str:
         raw = self.utf8(number)
@@ -32,11 +32,11 @@ class Texts:
     def utf8(self, number: int) -> bytes:
         if not 0 <= number < len(self):
             raise IndexError(f"number {number} is outside 0..{len(self) - 1}")
-        start, stop = int(self._offsets[number]), int(self._offsets[number + 1])
-        longest = len(self._data) if self._lengths is None else 4 * int(self._lengths[number])
-        if not 0 <= start <= stop <= len(self._data) or stop - start > longest:
+        start, stop = int(self.offsets[number]), int(self.offsets[number + 1])
+        longest = len(self.data) if self._lengths is None else 4 * int(self._lengths[number])
+        if not 0 <= start <= stop <= len(self.data) or stop - start > longest:
             raise GraphError(_DAMAGED)
-        return self._data[start:stop].tobytes()
+        return self.data[start:stop].tobytes()
 
     def find(self, text: str) -> int:
         """Number of a text, -1 where it is none. The texts ascend by code point."""
