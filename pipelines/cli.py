@@ -14,6 +14,7 @@ import typer
 from rich.text import Text
 
 from corpora.files import is_uri
+from pipelines import kg_commands
 from pipelines.config import Config, ConfigError, load_config
 from pipelines.display import make_console
 from pipelines.view.legible import legible
@@ -36,6 +37,8 @@ app = typer.Typer(
     "and multi-grained segmentation.\n\nStart with [bold]treegraft preprocess[/bold]: without a config it prepares "
     "the embedded samples in ./out.",
 )
+
+app.add_typer(kg_commands.app, name="kg")
 
 
 def _print_version(wanted: bool) -> None:

@@ -27,7 +27,7 @@ from pipelines.config import Config, ConfigError
 from pipelines.display import StageProgress, counts, make_console, summary
 from pipelines.encode.pretrain import pretrain_warnings
 from pipelines.encode.stage import Encode
-from pipelines.graphs import compiled_graph, triple_files
+from pipelines.graphs import check_graph, compiled_graph
 from pipelines.view.legible import legible
 
 ANNOTATED = "annotated"
@@ -262,9 +262,8 @@ def _encode(config: Config, config_path: str, options: Options, annotated: Manif
 
 
 def describe_plan(config: Config, config_path: str, options: Options) -> dict[str, Any]:
-    """What `--dry-run` prints: per split blocks, bytes as stored and files. Triples must be there, too."""
-    if config.graph is not None:
-        triple_files(config.graph.triples or (), config_path)
+    """What `--dry-run` prints: per split blocks, bytes as stored and files. A graph must be there, too."""
+    check_graph(config, config_path)
     plan = plan_annotate(config, config_path, options)
     splits: dict[str, Counter[str]] = {}
     for block in plan.run.blocks:

@@ -10,9 +10,10 @@ from typing import Annotated, Any, Literal
 from pydantic import Field, StrictInt, StrictStr, field_validator, model_validator
 
 from corpora.schema import MAX_LENGTH_LIMIT
+from kg.errors import GraphError
+from kg.read import ReadOptions
 from pipelines.section import Count, Section
 
-ROLES = ("subject", "predicate", "object")
 Tokens = Annotated[int, Field(ge=3, le=MAX_LENGTH_LIMIT)]
 
 
@@ -21,8 +22,9 @@ class BuildConfig(Section):
 
     format: Literal["auto", "tsv", "csv", "rdf", "conceptnet"] = "auto"
     """`auto`: by each file's name. README lists the names and the formats."""
-    columns: dict[Literal["subject", "predicate", "object"], StrictInt | StrictStr] | None = None
-    """`tsv`, `csv`: where subject, predicate (may be left out) and object stand: header names, or numbers from 1."""
+    columns: dict[str, StrictInt | StrictStr] | None = None
+    """`tsv`, `csv`: where subject, predicate (may be left out) and object stand: header names, or numbers
+    from 1."""
     delimiter: str = ","
     """`csv`: the character between fields."""
     language: str | None = None
@@ -44,33 +46,26 @@ class BuildConfig(Section):
     stop: list[str] | str = []
     """Subjects that are left out: a list, or a file with one a line."""
 
-    @field_validator("delimiter")
-    @classmethod
-    def _one_character(cls, value: str) -> str:
-        if len(value) != 1 or value in '\r\n"':
-            raise ValueError(f"expected one character (`\\t` for TAB), found {value!r}")
-        return value
-
-    @field_validator("columns")
-    @classmethod
-    def _whole(cls, value: dict[str, int | str] | None) -> dict[str, int | str] | None:
-        if value is None:
-            return None
-        if missing := [role for role in ("subject", "object") if role not in value]:
-            raise ValueError(f"name the column of the {missing[0]}, too; found {', '.join(value) or 'none'}")
-        if wrong := [role for role, at in value.items() if isinstance(at, int) and at < 1]:
-            raise ValueError(f"columns count from 1; {wrong[0]} is {value[wrong[0]]}")
-        return value
-
     @model_validator(mode="after")
     def _consistent(self) -> BuildConfig:
         if self.min_subject > self.max_subject:
             raise ValueError(f"min_subject {self.min_subject} is more than max_subject {self.max_subject}")
-        if self.format == "conceptnet" and self.language is None:
-            raise ValueError(
-                "format 'conceptnet' needs `language`, such as zh or en: both concepts are of it"
-            )
+        try:
+            self.read_options()
+        except GraphError as error:
+            raise ValueError(str(error)) from None
         return self
+
+    def read_options(self) -> ReadOptions:
+        """`kg`'s own options of reading. Raises GraphError where they make no sense."""
+        return ReadOptions(
+            format=self.format,
+            columns=self.columns,
+            delimiter=self.delimiter,
+            language=self.language,
+            unlabelled=self.unlabelled,
+            **({} if self.labels is None else {"labels": tuple(self.labels)}),
+        )
 
 
 class GraphConfig(Section):

@@ -26,6 +26,9 @@ BRANCHES = MappingProxyType(
 )
 """Why triples of mentioned subjects are no branches."""
 
+OUTCOMES = MappingProxyType({"kept": "kept", "beyond_branches_per_mention": "more than branches_per_mention"})
+"""Of triples that nothing dropped."""
+
 OCCURRENCES = MappingProxyType(
     {
         "": "mention",
@@ -33,8 +36,7 @@ OCCURRENCES = MappingProxyType(
         "too_short": "shorter than min_mention_length",
         "too_long": "longer than max_mention_length",
         "stopped": "on the stop list",
-        "overlapped": "overlapped by a longer or earlier one",
-        "not_a_word": "no word of the segmentation",
+        "overlapped": "overlapped by a longer or earlier one, or no word of the segmentation",
     }
 )
 """Why a subject that stands in a text is no mention."""
@@ -71,7 +73,7 @@ REJECTED = MappingProxyType(
 )
 """What is malformed in the files of a graph."""
 
-_ALL = {**MENTIONS, **BRANCHES, **OCCURRENCES, **LEFT_OUT, **REJECTED}
+_ALL = {**MENTIONS, **BRANCHES, **OUTCOMES, **OCCURRENCES, **LEFT_OUT, **REJECTED}
 
 
 def in_words(reason: str) -> str:

@@ -80,13 +80,19 @@ def graph(tmp_path: Path, **section: object) -> Path:
             "graph.build.fold.0: Input should be 'nfkc', 'case'",
         ),
         ({"triples": "a.spo", "build": {"fld": []}}, "graph.build.fld: unknown key; did you mean 'fold'?"),
-        ({"triples": "a.csv", "build": {"columns": {"subject": 1}}}, "name the column of the object"),
-        ({"triples": "a.csv", "build": {"columns": {"subject": 0, "object": 2}}}, "columns count from 1"),
+        (
+            {"triples": "a.csv", "build": {"columns": {"subject": 1}}},
+            "columns: expected a column for subject and for object",
+        ),
+        (
+            {"triples": "a.csv", "build": {"columns": {"subject": 0, "object": 2}}},
+            "columns.subject: expected a number from 1",
+        ),
         (
             {"triples": "a.csv", "build": {"columns": {"subjekt": 1}}},
-            "should be 'subject', 'predicate' or 'object'",
+            "columns: expected the roles subject, predicate, object, found 'subjekt'",
         ),
-        ({"triples": "a.csv", "build": {"delimiter": ";;"}}, "expected one character"),
+        ({"triples": "a.csv", "build": {"delimiter": ";;"}}, "delimiter: expected one character"),
         (
             {"triples": "a.csv", "build": {"min_subject": 9, "max_subject": 8}},
             "min_subject 9 is more than max_subject 8",

@@ -1,0 +1,248 @@
+"""The commands `treegraft kg`: build a graph, look at its figures, ask what it makes of a text."""
+
+from __future__ import annotations
+
+import sys
+import time
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+from pydantic import ValidationError
+from rich.text import Text
+
+from pipelines.display import make_console
+from pipelines.section import ConfigError
+from pipelines.view.legible import legible
+
+app = typer.Typer(
+    no_args_is_help=True,
+    rich_markup_mode="rich",
+    help="Knowledge graphs: build one from files of triples, look at its figures, see what it makes of a text.\n\n"
+    "Start with [bold]treegraft kg build FILES --out my.kg[/bold], then name it in configs: "
+    "[bold]graph: {compiled: my.kg}[/bold].",
+)
+_out = make_console()
+_err = make_console(stderr=True)
+
+GraphFolder = Annotated[
+    str, typer.Argument(metavar="DIR", help="A graph that `kg build` made, or a dataset that has one.")
+]
+_READING = "How files are read"
+_KEEPING = "What is kept"
+
+
+@app.command()
+def build(
+    paths: Annotated[
+        list[str],
+        typer.Argument(
+            metavar="FILES...", help="Files, globs, folders or URIs; .gz, .bz2 and .zst as they are."
+        ),
+    ],
+    out: Annotated[str, typer.Option(help="Folder of the graph; an older graph there is replaced.")],
+    format: Annotated[
+        str,
+        typer.Option(
+            help="auto (by each file's name), tsv, csv, rdf or conceptnet.", rich_help_panel=_READING
+        ),
+    ] = "auto",
+    columns: Annotated[
+        str | None,
+        typer.Option(
+            help="tsv, csv: where the parts stand, by number or header name: subject=1,object=3 leaves the predicate "
+            "empty.",
+            rich_help_panel=_READING,
+        ),
+    ] = None,
+    delimiter: Annotated[
+        str, typer.Option(help="csv: the character between fields.", rich_help_panel=_READING)
+    ] = ",",
+    language: Annotated[
+        str | None,
+        typer.Option(
+            help="rdf: language of labels and literals (default: any). conceptnet: of both concepts (needed).",
+            rich_help_panel=_READING,
+        ),
+    ] = None,
+    label: Annotated[
+        list[str] | None,
+        typer.Option(
+            help="rdf: IRI of a property that names nodes; several in order of preference. Default: rdfs:label, "
+            "skos:prefLabel, schema.org/name, foaf:name.",
+            rich_help_panel=_READING,
+        ),
+    ] = None,
+    unlabelled: Annotated[
+        str,
+        typer.Option(
+            help="rdf: nodes without a label are left out (skip) or named by their IRI's end (local_name).",
+            rich_help_panel=_READING,
+        ),
+    ] = "skip",
+    fold: Annotated[
+        list[str] | None,
+        typer.Option(
+            help="Compare text and subjects without: nfkc (width and other forms of a character), case, simplified "
+            "(traditional and simplified Chinese). Several may be given.",
+            rich_help_panel=_KEEPING,
+        ),
+    ] = None,
+    min_subject: Annotated[
+        int, typer.Option(help="Shortest subject, in characters.", rich_help_panel=_KEEPING)
+    ] = 1,
+    max_subject: Annotated[
+        int, typer.Option(help="Longest subject, in characters.", rich_help_panel=_KEEPING)
+    ] = 256,
+    max_object: Annotated[
+        int, typer.Option(help="Longest object, in characters.", rich_help_panel=_KEEPING)
+    ] = 4096,
+    stop: Annotated[
+        str | None,
+        typer.Option(
+            metavar="FILE", help="Subjects that are left out, one a line.", rich_help_panel=_KEEPING
+        ),
+    ] = None,
+    max_reject_fraction: Annotated[
+        float,
+        typer.Option(min=0, max=1, help="A larger share of malformed lines ends the build with an error."),
+    ] = 0.01,
+) -> None:
+    """Compile files of triples into a graph that pipelines open in milliseconds.
+
+    Formats by file name: .spo .tsv .txt (subject, predicate, object, TAB between; or subject and object),
+    .csv (with a header), .nt .ttl .nq .trig .rdf .owl, and conceptnet-assertions*.
+
+    Nothing stands in the folder before everything does. Malformed lines are listed in OUT.rejects.jsonl.
+
+      treegraft kg build cndbpedia.spo.gz --out cndbpedia.kg --fold nfkc --fold case
+      treegraft kg build edges.csv --out my.kg --columns subject=head,predicate=rel,object=tail
+      treegraft kg build labels.nt facts.nt --out wikidata.kg --language zh
+    """
+    from pipelines import graph_build
+    from pipelines.view.kg_show import build_parts
+
+    given = {
+        "format": format,
+        "columns": _columns(columns),
+        "delimiter": "\t" if delimiter == "\\t" else delimiter,
+        "language": language,
+        "labels": label or None,
+        "unlabelled": unlabelled,
+        "fold": fold or [],
+        "min_subject": min_subject,
+        "max_subject": max_subject,
+        "max_object": max_object,
+        "stop": stop or [],
+    }
+    options = graph_build.build_options(_build_config(given), field="")
+    infos = graph_build.triple_files(paths, field="FILES")
+    graph_build.check_formats(infos, options, "FILES")
+    folder = Path(out.rstrip("/") or "/")
+    listed = f"{folder}.rejects.jsonl"
+    start = time.monotonic()
+
+    def accept(info: Any, rejects: graph_build.Rejects) -> None:
+        rejects.write(listed)
+        hint = (
+            f"Each is listed in {listed} with its line and reason. Mend the files, or name the format or columns "
+            "that they have, or raise --max-reject-fraction."
+        )
+        graph_build.refuse_rejects(info, rejects, max_reject_fraction, hint)
+
+    try:
+        info, rejects = graph_build.compile_files(infos, folder, options, _err, accept=accept)
+    except KeyboardInterrupt:
+        _err.print(Text(f"stopped; nothing was written to {legible(str(folder))}", "yellow"))
+        raise typer.Exit(130) from None
+    for part in build_parts(info, folder, time.monotonic() - start, _out.width):
+        _out.print(part)
+    if rejects.first:
+        for line in rejects.first:
+            _err.print(Text(legible(graph_build.first_line(line)), "yellow"))
+        _err.print(Text(f"every malformed line is listed in {legible(listed)}", "yellow"))
+    _err.print(_next_steps(folder), soft_wrap=True)
+
+
+def _next_steps(folder: Path) -> Text:
+    name = legible(str(folder))
+    return Text(
+        f'next: treegraft kg stats {name} · treegraft kg lookup {name} "a text" · in a config: '
+        f"graph: {{compiled: {name}}}"
+    )
+
+
+def _columns(given: str | None) -> dict[str, int | str] | None:
+    """`subject=1,object=name` as roles and columns. Raises ConfigError."""
+    if given is None:
+        return None
+    found: dict[str, int | str] = {}
+    for part in given.split(","):
+        role, equals, column = (word.strip() for word in part.partition("="))
+        if not equals or not role or not column or role in found:
+            raise ConfigError(
+                f"--columns: expected role=column, as in subject=1,predicate=2,object=3; found {part!r}"
+            )
+        found[role] = int(column) if column.isdecimal() else column
+    return found
+
+
+def _build_config(given: dict[str, Any]) -> Any:
+    """Flags as a checked `build` section. Raises ConfigError that names the flag."""
+    from pipelines.graph_config import BuildConfig
+
+    try:
+        return BuildConfig.model_validate(given)
+    except ValidationError as error:
+        lines = []
+        for item in error.errors():
+            flag = (
+                "--" + str(item["loc"][0]).replace("_", "-").replace("labels", "label") if item["loc"] else ""
+            )
+            message = item["msg"].removeprefix("Value error, ")
+            found = "" if item["type"] == "value_error" else f", found {item['input']!r}"
+            lines.append(f"{flag}: {message}{found}" if flag else message)
+        raise ConfigError("\n".join(lines)) from None
+
+
+@app.command()
+def lookup(
+    folder: GraphFolder,
+    text: Annotated[str, typer.Argument(metavar="TEXT", help="A text; - reads it from standard input.")],
+    config: Annotated[
+        Path | None, typer.Option(help="Take policy, tokenizer and language from this config.")
+    ] = None,
+    pair: Annotated[str | None, typer.Option(metavar="TEXT", help="Second text of a pair.")] = None,
+) -> None:
+    """What the graph makes of a text: its mentions, subjects that are none and why, every triple's fate, the tree.
+
+    Without a config the policy has its defaults, and tokens are characters of Chinese and words of other
+    scripts. The config's own `graph.triples` or `graph.compiled` is not opened: DIR is.
+    """
+    from kg.errors import GraphError
+    from pipelines.lookup import look_up
+    from pipelines.lookup_tools import of_config, plain
+    from pipelines.view.kg_show import open_for_view
+    from pipelines.view.lookup_show import lookup_parts
+
+    texts = [_read(text), *([_read(pair)] if pair is not None else [])]
+    graph = open_for_view(folder)
+    tools = plain() if config is None else of_config(config, texts)
+    try:
+        found = look_up(graph, tools.policy, tools.tokenizer, texts, tools.max_length, tools.words)
+    except GraphError as error:
+        raise ConfigError(str(error)) from None
+    facts = [("graph", f"{graph.folder}: {graph.info.triples:,} triples, {graph.info.subjects:,} subjects")]
+    facts += [("fold", ", ".join(graph.info.fold) or "nothing"), *tools.facts]
+    for part in lookup_parts(found, graph, facts, _out.width):
+        _out.print(part)
+
+
+def _read(text: str) -> str:
+    if text != "-":
+        return text
+    raw = sys.stdin.buffer.read()
+    try:
+        return raw.decode("utf-8-sig").rstrip("\r\n")
+    except UnicodeDecodeError as error:
+        raise ConfigError(f"TEXT: standard input is not UTF-8 (byte {error.start})") from None

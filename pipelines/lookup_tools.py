@@ -1,0 +1,79 @@
+"""What `treegraft kg lookup` looks up with: a config's policy, tokenizer and words, or plain ones."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, fields
+from pathlib import Path
+
+import numpy as np
+import pyarrow as pa
+
+from corpora.records import RAW_SCHEMA
+from kg.rows import GraftPolicy
+from pipelines.config import Config, load_config
+from pipelines.lookup import Tokenizes, WordSpans
+from pipelines.plain_tokens import PlainTokens
+from pipelines.section import ConfigError
+
+
+@dataclass(frozen=True)
+class LookupTools:
+    policy: GraftPolicy
+    tokenizer: Tokenizes
+    max_length: int
+    words: list[WordSpans] | None
+    facts: list[tuple[str, str]]
+    """What they are, for the reader."""
+
+
+def plain() -> LookupTools:
+    """Defaults, and tokens that need no vocabulary."""
+    policy = GraftPolicy()
+    facts = [
+        ("tokens", "characters of Chinese, words of other scripts; --config takes your tokenizer"),
+        ("policy", _policy(policy)),
+    ]
+    return LookupTools(policy, PlainTokens(), policy.max_length, None, facts)
+
+
+def of_config(path: Path, texts: Sequence[str]) -> LookupTools:
+    """Those of a config. Raises ConfigError where it has no graph section, or names what is not there."""
+    from pipelines.encode.tools import Tools
+
+    config = load_config(path)
+    if config.graph is None:
+        raise ConfigError(f"--config: {path} has no `graph` section to take the policy from")
+    tools = Tools(config, str(path))
+    words = _words(config, str(path), texts) if config.graph.match == "words" else None
+    facts = [("tokens", config.encode.tokenizer), ("policy", _policy(tools.policy))]
+    return LookupTools(tools.policy, tools.tokenizer, config.encode.max_length, words, facts)
+
+
+def _words(config: Config, path: str, texts: Sequence[str]) -> list[WordSpans]:
+    """Words of each text, segmented as annotating does it."""
+    from pipelines.annotate.stage import Annotate
+
+    count = len(texts)
+    rows: dict[str, list[str | None]] = {name: [None] * count for name in RAW_SCHEMA.names}
+    rows |= {"doc_id": [str(i) for i in range(count)], "source": ["text@0"] * count, "text": [*texts]}
+    rejected: list[str] = []
+    one = config.model_copy(update={"input": config.input.model_copy(update={"text_pair": None})})
+    table, _ = Annotate(one, path).annotate_table(
+        pa.table(rows, schema=RAW_SCHEMA), lambda reject: rejected.append(reject.detail)
+    )
+    if rejected:
+        raise ConfigError(f"TEXT: {rejected[0]}")
+    starts, stops = table["word_starts"].to_pylist(), table["word_stops"].to_pylist()
+    return [(np.array(a, np.int64), np.array(b, np.int64)) for a, b in zip(starts, stops, strict=True)]
+
+
+def _policy(policy: GraftPolicy) -> str:
+    """`field: value`, for what is not a default; sets by their size."""
+    default = GraftPolicy()
+    found = []
+    for field in fields(policy):
+        value = getattr(policy, field.name)
+        if value != getattr(default, field.name):
+            found.append(f"{field.name}: {f'{len(value)} given' if isinstance(value, frozenset) else value}")
+    return ", ".join(found) or "all defaults"
