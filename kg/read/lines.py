@@ -121,7 +121,7 @@ def read_blocks(stream: BinaryIO, path: str) -> Iterator[Block | TooLong]:
     A byte order mark at the start of the file is not part of the first line. Memory: MAX_LINE_BYTES and
     a few blocks, whatever the file holds.
     """
-    held = read_fully(stream, path, BLOCK_BYTES)
+    held = read_fully(stream, path, max(BLOCK_BYTES, len(BOM)))
     line, byte = 1, 0
     if held.startswith(BOM):
         byte, held = len(BOM), held[len(BOM) :]
