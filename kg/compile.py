@@ -54,8 +54,9 @@ class BuildOptions:
     """Subjects to leave out, whatever their form after folding is."""
 
     def __post_init__(self) -> None:
-        if isinstance(self.fold, str) or isinstance(self.stop, str):
-            raise GraphError("fold and stop: expected several strings, found one")
+        for name in ("fold", "stop"):
+            if isinstance(value := getattr(self, name), str):
+                raise GraphError(f"{name}: expected several strings, found one, {value!r}")
         if unknown := [name for name in self.fold if name not in fold.NAMES]:
             raise GraphError(f"fold: expected some of {', '.join(fold.NAMES)}, found {unknown[0]!r}")
         for name in ("min_subject", "max_subject", "max_object"):
