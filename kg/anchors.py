@@ -22,7 +22,7 @@ class Anchors:
     subject: np.ndarray  # int64[A]
     mentions: Mentions  # all M of them; text 2r is segment A of row r, 2r + 1 its segment B
     exact: np.ndarray  # bool[M]: has an anchor
-    within: np.ndarray  # bool[M]: truncation left all of its text
+    within: np.ndarray  # bool[M]: truncation left all of it
 
     @property
     def counters(self) -> dict[str, int]:
@@ -69,11 +69,13 @@ def _align(trunks: Trunks, texts: list[str], mentions: Mentions) -> Anchors:
         exact = np.zeros(len(begin), np.bool_)
 
     # Truncation keeps the tokens between the first and the last of a text.
-    text_first, text_end = np.searchsorted(text, of_text), np.searchsorted(text, of_text, side="right")
-    within = text_first < text_end
-    within[within] = (starts[text_first[within]] <= begin[within]) & (
-        end[within] <= stops[text_end[within] - 1]
-    )
+    lost = np.flatnonzero(~exact)
+    first_of = np.searchsorted(text, of_text[lost])
+    end_of = np.searchsorted(text, of_text[lost], side="right")
+    some = np.flatnonzero(first_of < end_of)
+    lost, first_of, end_of = lost[some], first_of[some], end_of[some]
+    within = exact.copy()
+    within[lost] = (starts[first_of] <= begin[lost]) & (end[lost] <= stops[end_of - 1])
     return Anchors(
         of_text[exact] // 2,
         token[first[exact]],

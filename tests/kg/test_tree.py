@@ -5,12 +5,28 @@ from __future__ import annotations
 import dataclasses
 import time
 import tracemalloc
+from concurrent.futures import ThreadPoolExecutor
+from itertools import pairwise
 from pathlib import Path
 
 import numpy as np
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
-from kg import GraftPolicy, GraphError, KnowledgeGraph, Trees, Trunks, Words, build_trees
+from kg import (
+    GraftPolicy,
+    GraphError,
+    KnowledgeGraph,
+    TreeBuilder,
+    Trees,
+    Trunks,
+    Words,
+    branches,
+    build_trees,
+    candidates,
+    graft,
+)
 from tests.kg.handmade import CLS, SEP, graph_of, tokenize, tokens, trees_of, trunks_of
 
 
@@ -20,6 +36,22 @@ def counted(trees: Trees, *names: str) -> list[int]:
 
 def columns(trees: Trees) -> list[list[int]]:
     return [getattr(trees, name).tolist() for name in ("soft_positions", "branch", "mention", "trunk_index")]
+
+
+def test_c02_labels_and_predictions_are_the_trunks(tmp_path: Path) -> None:
+    """B-LOC I-LOC O, with 首都 grafted: predictions for its tokens are nobody's."""
+    trees = trees_of(graph_of(tmp_path, "北京\t类别\t首都"), "北京好")
+    assert tokens(trees.ids) == ["[CLS]", "北", "京", "首", "都", "好", "[SEP]"]
+    on_trunk = trees.trunk_index >= 0
+    assert on_trunk.tolist() == [True, True, True, False, False, True, True]
+    labels = np.array(["-", "B-LOC", "I-LOC", "O", "-"])
+    assert np.where(on_trunk, labels[trees.trunk_index], "[ENT]").tolist() == [
+        "-", "B-LOC", "I-LOC", "[ENT]", "[ENT]", "O", "-",
+    ]  # fmt: skip
+    predicted = np.array(["O", "B-LOC", "I-LOC", "B-LOC", "I-LOC", "O", "O"])
+    back = np.empty(5, object)
+    back[trees.trunk_index[on_trunk]] = predicted[on_trunk]
+    assert back.tolist() == ["O", "B-LOC", "I-LOC", "O", "O"]
 
 
 def test_c05_truncation_never_cuts_a_branch_the_trunk_or_the_last_sep(tmp_path: Path) -> None:
@@ -65,6 +97,14 @@ def test_c14_a_cycle_yields_one_branch_per_mention(tmp_path: Path) -> None:
     trees = trees_of(graph, "甲乙和丙丁", branches_per_mention=5)
     assert "".join(tokens(trees.ids)) == "[CLS]甲乙丙丁和丙丁甲乙[SEP]"
     assert counted(trees, "mentions", "branches") == [2, 2]
+
+
+def test_c14_cycles_are_cut_at_depth_2(tmp_path: Path) -> None:
+    graph = graph_of(tmp_path, "甲乙\t类\t丙丁", "丙丁\t类\t甲乙", "丙丁\t类\t丙丁", "丙丁\t色\t红")
+    trees = trees_of(graph, "甲乙和丙丁", branches_per_mention=5, depth=2)
+    assert "".join(tokens(trees.ids)) == "[CLS]甲乙丙丁红和丙丁甲乙红[SEP]"
+    assert trees.branch_parents.tolist() == [0, 1, 0, 0]
+    assert counted(trees, "branches", "branches_depth_2", "mentions_depth_2", "dropped_loop") == [4, 1, 2, 2]
 
 
 PARAGRAPH = "甲城位于乙省。" * 80
@@ -318,27 +358,88 @@ def test_rows_without_mentions_are_their_trunks(tmp_path: Path, texts: list[str]
     assert set(trees.counters.values()) == {0}
 
 
-def test_the_result_is_the_same_in_blocks_of_any_size_and_with_a_warm_cache(tmp_path: Path) -> None:
-    graph = graph_of(tmp_path, "苹果\t类\t水果", "苹果\t色\t红", "梨子\t类\t水果")
-    texts = ["苹果和梨子", "", "梨子梨子苹果", "苹果"] * 5
-    whole = build_trees(graph, GraftPolicy(max_length=12), trunks_of(texts), tokenize)
-    again = build_trees(graph, GraftPolicy(max_length=12), trunks_of(texts), tokenize)
-    cold = KnowledgeGraph.open(graph.folder)
-    rows = [build_trees(cold, GraftPolicy(max_length=12), trunks_of([text]), tokenize) for text in texts]
-    for name in (
-        "ids",
-        "soft_positions",
-        "branch",
-        "mention",
-        "trunk_index",
-        "branch_triples",
-        "mention_subjects",
-    ):
-        np.testing.assert_array_equal(getattr(whole, name), getattr(again, name))
-        np.testing.assert_array_equal(
-            getattr(whole, name), np.concatenate([getattr(row, name) for row in rows])
-        )
-    assert whole.counters == {name: sum(row.counters[name] for row in rows) for name in whole.counters}
+COLUMNS = (
+    "ids", "type_ids", "soft_positions", "branch", "mention", "trunk_index", "branch_triples",
+    "branch_parents", "mention_subjects",
+)  # fmt: skip
+
+
+def same(one: Trees, parts: list[Trees]) -> None:
+    """The rows of `one` are those of `parts`, one after another."""
+    for name in COLUMNS:
+        np.testing.assert_array_equal(getattr(one, name), np.concatenate([getattr(p, name) for p in parts]))
+    for name in ("row_offsets", "branch_offsets"):
+        lengths = np.concatenate([np.diff(getattr(part, name)) for part in parts])
+        np.testing.assert_array_equal(np.diff(getattr(one, name)), lengths)
+    assert one.counters == {name: sum(part.counters[name] for part in parts) for name in one.counters}
+
+
+LINES = [
+    f"{a}{b}\t{p}\t{c}{d}"
+    for a in "甲乙丙"
+    for b in "甲乙"
+    for c in "丁甲乙"
+    for d in "甲乙丙"
+    for p in "类属"
+]
+
+
+@settings(max_examples=60, deadline=None)
+@given(
+    texts=st.lists(st.text("甲乙丙丁", max_size=9), min_size=1, max_size=8),
+    cuts=st.lists(st.integers(0, 8), max_size=3),
+    data=st.data(),
+    rank=st.sampled_from(["file", "shortest", "most_frequent", "least_frequent"]),
+    depth=st.sampled_from([1, 2]),
+    limits=st.tuples(st.integers(12, 40), st.none() | st.integers(1, 4)),
+    small=st.booleans(),
+)
+def test_a_row_is_the_same_in_any_block_in_any_order_and_with_any_cache(
+    shared_graph: KnowledgeGraph,
+    texts: list[str],
+    cuts: list[int],
+    data: st.DataObject,
+    rank: str,
+    depth: int,
+    limits: tuple[int, int | None],
+    small: bool,
+) -> None:
+    policy = GraftPolicy(
+        rank=rank, depth=depth, max_length=limits[0], branches_per_row=limits[1], branches_per_mention=3
+    )  # type: ignore[arg-type]
+    order = data.draw(st.permutations(range(len(texts))))
+    edges = sorted({0, len(texts), *(min(cut, len(texts)) for cut in cuts)})
+    with pytest.MonkeyPatch.context() as patch:
+        if small:  # caches that start anew all the time, groups of rows of one row each
+            patch.setattr(candidates, "MAX_CACHED_TRIPLES", 3)
+            patch.setattr(branches, "MAX_CACHED_TEXTS", 2)
+            patch.setattr(graft, "_AT_ONCE", 4)
+        alone = [build_trees(shared_graph, policy, trunks_of([text]), tokenize) for text in texts]
+        builder = TreeBuilder(shared_graph, policy, tokenize)
+        same(builder.build(trunks_of([texts[k] for k in order])), [alone[k] for k in order])
+        for a, b in pairwise(edges):
+            same(builder.build(trunks_of(texts[a:b])), alone[a:b])
+
+
+@pytest.fixture(scope="module")
+def shared_graph(tmp_path_factory: pytest.TempPathFactory) -> KnowledgeGraph:
+    return graph_of(tmp_path_factory.mktemp("kg"), *LINES)
+
+
+def test_threads_share_a_builder(shared_graph: KnowledgeGraph, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(candidates, "MAX_CACHED_TRIPLES", 8)
+    monkeypatch.setattr(branches, "MAX_CACHED_TEXTS", 4)
+    builder = TreeBuilder(shared_graph, GraftPolicy(depth=2), tokenize)
+    blocks = [trunks_of(["甲甲乙乙丙甲"[k : k + n]]) for k in range(6) for n in (2, 4, 6)]
+    expected = [build_trees(shared_graph, GraftPolicy(depth=2), block, tokenize) for block in blocks]
+
+    def work(seed: int) -> int:
+        for k in np.random.default_rng(seed).integers(0, len(blocks), 60).tolist():
+            same(builder.build(blocks[k]), [expected[k]])
+        return seed
+
+    with ThreadPoolExecutor(4) as pool:
+        assert list(pool.map(work, range(4))) == [0, 1, 2, 3]
 
 
 # --- misuse -------------------------------------------------------------------------------------
@@ -375,17 +476,27 @@ def test_trunks_that_contradict_themselves_are_refused(
 
 
 @pytest.mark.parametrize(
-    "wrong",
+    ("wrong", "message"),
     [
-        {"match": "all"},
-        {"branches_per_mention": 0},
-        {"max_length": 40_000},
-        {"max_positions": 0},
-        {"min_mention_length": 0},
+        ({"match": "all"}, "match must be 'longest' or 'words', found 'all'"),
+        ({"rank": "random"}, "rank must be 'file', 'shortest', 'most_frequent' or 'least_frequent', found"),
+        ({"depth": 3}, "depth must be 1 or 2, found 3"),
+        ({"branches_per_mention": 0}, "branches_per_mention must be at least 1, found 0"),
+        ({"branches_per_mention": 40_000}, "branches_per_mention must be at most 32767"),
+        ({"branches_per_row": 0}, "branches_per_row must be at least 1, found 0"),
+        ({"max_length": 40_000}, "max_length must be at most 32767"),
+        ({"max_positions": 0}, "max_positions"),
+        ({"min_mention_length": 0}, "min_mention_length"),
+        ({"max_mention_length": 1}, "max_mention_length is 1, below min_mention_length 2"),
+        ({"include_predicates": frozenset()}, "include_predicates is empty"),
+        (
+            {"include_predicates": frozenset("类属"), "exclude_predicates": frozenset("属色")},
+            "'属' is in include_predicates and in exclude_predicates",
+        ),
     ],
 )
-def test_policies_out_of_range_are_refused(wrong: dict[str, object]) -> None:
-    with pytest.raises(GraphError, match=next(iter(wrong))):
+def test_policies_out_of_range_are_refused(wrong: dict[str, object], message: str) -> None:
+    with pytest.raises(GraphError, match=message):
         GraftPolicy(**wrong)  # type: ignore[arg-type]
 
 

@@ -323,7 +323,7 @@ def test_real_corpora_equal_the_loops(real: Rows, real_data: Path, corpus: Corpu
         {"depth": 2, "branches_per_mention": 3, "min_mention_length": 1, "max_length": 120},
         {"rank": "shortest", "predicate": True},
         {"rank": "most_frequent", "branches_per_row": 3},
-        {"rank": "least_frequent", "max_mention_length": 3, "depth": 2},
+        {"rank": "least_frequent", "max_mention_length": 5, "depth": 2},
     ],
 )
 def test_real_rows_under_other_policies(real: Rows, real_data: Path, policy: dict[str, object]) -> None:
