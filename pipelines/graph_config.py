@@ -5,14 +5,16 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Any, Literal
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 from pydantic import Field, StrictInt, StrictStr, field_validator, model_validator
 
 from corpora.schema import MAX_LENGTH_LIMIT
 from kg.errors import GraphError
-from kg.read import ReadOptions
 from pipelines.section import Count, Section
+
+if TYPE_CHECKING:  # imported late below: the readers of all formats take half a second to load
+    from kg.read import ReadOptions
 
 Tokens = Annotated[int, Field(ge=3, le=MAX_LENGTH_LIMIT)]
 
@@ -58,6 +60,8 @@ class BuildConfig(Section):
 
     def read_options(self) -> ReadOptions:
         """`kg`'s own options of reading. Raises GraphError where they make no sense."""
+        from kg.read import ReadOptions
+
         return ReadOptions(
             format=self.format,
             columns=self.columns,

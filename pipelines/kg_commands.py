@@ -84,7 +84,7 @@ def build(
         list[str] | None,
         typer.Option(
             help="Compare text and subjects without: nfkc (width and other forms of a character), case, simplified "
-            "(traditional and simplified Chinese). Several may be given.",
+            "(traditional and simplified Chinese). Several: --fold nfkc,case.",
             rich_help_panel=_KEEPING,
         ),
     ] = None,
@@ -115,7 +115,7 @@ def build(
 
     Nothing stands in the folder before everything does. Malformed lines are listed in OUT.rejects.jsonl.
 
-      treegraft kg build cndbpedia.spo.gz --out cndbpedia.kg --fold nfkc --fold case
+      treegraft kg build cndbpedia.spo.gz --out cndbpedia.kg --fold nfkc,case
       treegraft kg build edges.csv --out my.kg --columns subject=head,predicate=rel,object=tail
       treegraft kg build labels.nt facts.nt --out wikidata.kg --language zh
     """
@@ -129,7 +129,7 @@ def build(
         "language": language,
         "labels": label or None,
         "unlabelled": unlabelled,
-        "fold": fold or [],
+        "fold": [name.strip() for names in fold or () for name in names.split(",")],
         "min_subject": min_subject,
         "max_subject": max_subject,
         "max_object": max_object,
@@ -203,6 +203,27 @@ def _build_config(given: dict[str, Any]) -> Any:
             found = "" if item["type"] == "value_error" else f", found {item['input']!r}"
             lines.append(f"{flag}: {message}{found}" if flag else message)
         raise ConfigError("\n".join(lines)) from None
+
+
+@app.command()
+def stats(
+    folder: GraphFolder,
+    top: Annotated[int, typer.Option(min=1, help="How many of the most frequent are listed.")] = 10,
+    json: Annotated[bool, typer.Option("--json", help="Everything as JSON.")] = False,
+) -> None:
+    """Figures of a graph: sizes, hubs, predicates, files, folded spellings, loops.
+
+    Look here for what makes noise: a subject with a hundred thousand triples, or a predicate that says
+    nothing, is a candidate for graph.stop or graph.exclude_predicates.
+    """
+    from pipelines.view.kg_show import open_for_view, stats_json, stats_parts
+
+    graph = open_for_view(folder)
+    if json:
+        print(stats_json(graph, top))
+        return
+    for part in stats_parts(graph, top, _out.width):
+        _out.print(part)
 
 
 @app.command()

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Sequence
+from dataclasses import asdict
 from pathlib import Path
 
 from rich.console import RenderableType
@@ -12,10 +14,13 @@ from kg import store
 from kg.errors import GraphError
 from kg.graph import KnowledgeGraph
 from kg.store import GraphInfo
+from kg.summary import Summary, summarize
 from pipelines.section import ConfigError
 from pipelines.view.folder import GRAPH
+from pipelines.view.legible import legible, plural
 from pipelines.view.reasons import in_words
-from pipelines.view.tables import Column, facts_table, fitted
+from pipelines.view.stats_show import bars
+from pipelines.view.tables import Column, facts_table, fitted, title
 
 
 def open_for_view(folder: str) -> KnowledgeGraph:
@@ -57,6 +62,65 @@ def graph_facts(info: GraphInfo, folder: Path) -> list[tuple[str, str]]:
         ("bytes", f"{size:,}"),
         ("content hash", info.sha256),
     ]
+
+
+# --- kg stats ---------------------------------------------------------------------------------
+
+
+def stats_parts(graph: KnowledgeGraph, top: int, width: int) -> list[RenderableType]:
+    """The figures of `kg.summary` as tables."""
+    info, found = graph.info, summarize(graph, top)
+    linked = f"{plural(found.triples_to_subjects, 'triple')}, {_share(found.triples_to_subjects, info.triples)}"
+    facts = [
+        *graph_facts(info, graph.folder),
+        ("subjects in several files", f"{found.subjects_in_several_files:,}"),
+        ("objects that are subjects", f"{found.objects_that_are_subjects:,} ({linked})"),
+        ("loops of two", f"{found.two_cycles:,}"),
+    ]
+    parts: list[RenderableType] = [facts_table(facts), *_spreads(found, width)]
+    lists = [
+        ("subjects with most triples", found.top_subjects),
+        ("objects of most triples", found.top_objects),
+        (f"predicates ({info.predicates:,})", [(name or "(none)", n) for name, n in found.top_predicates]),
+        ("files", found.sources),
+    ]
+    for name, items in lists:
+        parts += [title(name), bars(items[: max(top, 1)], width, share_of=info.triples)]
+        if len(items) > top:
+            parts.append(Text(f"and {plural(len(items) - top, 'other')}", "dim"))
+    if found.merged:
+        parts += [
+            title("spellings folded together", f"{found.merged_subjects:,} subjects of several spellings")
+        ]
+        parts += [Text(legible(" = ".join(names))) for names in found.merged[:top]]
+    return parts
+
+
+def _spreads(found: Summary, width: int) -> list[RenderableType]:
+    columns = [Column("", number=False), *map(Column, ("min", "median", "mean", "99%", "max"))]
+    named = [
+        ("triples of a subject", found.degrees),
+        ("characters of a subject", found.subject_lengths),
+        ("characters of an object", found.object_lengths),
+    ]
+    rows = [
+        [
+            Text(name),
+            *map(Text, (f"{s.min:,}", f"{s.median:,}", f"{s.mean:,.2f}", f"{s.p99:,}", f"{s.max:,}")),
+        ]
+        for name, s in named
+    ]
+    return [title("distributions"), fitted(columns, rows, width)[0]]
+
+
+def stats_json(graph: KnowledgeGraph, top: int) -> str:
+    """The same as JSON: what `meta.json` says and what `kg.summary` finds."""
+    body = {"folder": str(graph.folder), "info": asdict(graph.info), "summary": asdict(summarize(graph, top))}
+    return json.dumps(body, ensure_ascii=False, indent=1)
+
+
+def _share(count: int, whole: int) -> str:
+    return f"{count / whole:.1%}" if whole else "–"
 
 
 def _sorted(reasons: dict[str, int]) -> Sequence[tuple[str, int]]:
