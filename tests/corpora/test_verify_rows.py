@@ -181,6 +181,7 @@ TAG_CASES = [
     breaks("token_labels", "special", at("token_labels", 4, 0)),
     breaks("token_labels", "second-piece", at("token_labels", 2, 1)),
     breaks("lengths", "U", put(tag_stops=[3])),
+    breaks("lengths", "labels-of-the-tree", put(token_labels=[-100, 0, -100, -100, -100, 2, -100])),
     breaks("tags", "empty", at("tag_stops", 1, 3)),
     breaks("tags", "negative", at("tag_starts", 0, -1)),
     breaks("tags", "beyond", at("tag_stops", 1, 6)),
