@@ -106,6 +106,16 @@ class KnowledgeGraph:
         """Triple ids of a subject id, in file order."""
         return range(*self._span(self.triple_offsets, subject, self.info.triples))
 
+    def triple_ranges(self, subjects: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """Of subject ids (int[N]) the first triple and the one behind the last, int64[N] each.
+
+        Raises IndexError for an id that there is not, GraphError where the graph is damaged."""
+        starts = self.triple_offsets[subjects].astype(np.int64)
+        stops = self.triple_offsets[subjects + 1].astype(np.int64)
+        if ((starts < 0) | (starts > stops) | (stops > self.info.triples)).any():
+            raise self._damaged()
+        return starts, stops
+
     def subject(self, triple: int) -> str:
         """The subject of a triple id, in the spelling of `subject_text`."""
         self._check_triple(triple)
@@ -160,8 +170,11 @@ class KnowledgeGraph:
             raise IndexError(f"subject id {subject} is outside 0..{self.info.subjects - 1}")
         start, stop = int(offsets[subject]), int(offsets[subject + 1])
         if not 0 <= start < stop <= limit:
-            raise GraphError(f"graph {self.folder} is damaged; compile the triples again")
+            raise self._damaged()
         return start, stop
+
+    def _damaged(self) -> GraphError:
+        return GraphError(f"graph {self.folder} is damaged; compile the triples again")
 
     def matcher(
         self, min_length: int = 1, stop: Collection[str] = (), max_length: int | None = None

@@ -78,8 +78,7 @@ class Ranking:
         return RankedLists(lengths, triples, before.astype(np.int32), total, complete)
 
     def _ranges(self, subjects: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        offsets = self._graph.triple_offsets
-        return offsets[subjects].astype(np.int64), offsets[subjects + 1].astype(np.int64)
+        return self._graph.triple_ranges(subjects)
 
     def _keys(self, triples: np.ndarray) -> tuple[np.ndarray, ...]:
         """What triples of a subject are sorted by, last key first as `np.lexsort` wants them."""
