@@ -12,6 +12,8 @@ from rich.progress import BarColumn, Progress, TaskID, TextColumn, TimeElapsedCo
 from rich.table import Table
 from rich.text import Text
 
+from pipelines.view.reasons import MENTIONS, in_words
+
 PLAIN_SECONDS = 10.0
 """Where output is no terminal, a progress line this often."""
 
@@ -99,10 +101,14 @@ def summary(rows: Mapping[str, Mapping[str, int]]) -> Table:
     for split in rows:
         table.add_column(split, justify="right")
     for name in names:
-        table.add_row(
-            Text(name.replace("_", " ")), *[f"{counters.get(name, 0):,}" for counters in rows.values()]
-        )
+        table.add_row(Text(_counter(name)), *[f"{counters.get(name, 0):,}" for counters in rows.values()])
     return table
+
+
+def _counter(name: str) -> str:
+    if name.startswith("dropped_"):
+        return f"{'mentions' if name in MENTIONS else 'branches'} dropped: {in_words(name)}"
+    return name.replace("_", " ")
 
 
 def counts(reasons: Mapping[str, int]) -> str:

@@ -62,6 +62,8 @@ class LookUp:
     tree: list[TreeToken]
     branches: list[Branch]
     truncated: bool
+    by_words: bool
+    """Mentions are words of the segmentation."""
 
 
 def look_up(
@@ -104,6 +106,7 @@ def look_up(
         tree=tree,
         branches=_branches(trees, tree, graph),
         truncated=bool(rows.counters["truncated_rows"]),
+        by_words=words is not None,
     )
 
 

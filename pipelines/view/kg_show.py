@@ -70,7 +70,9 @@ def graph_facts(info: GraphInfo, folder: Path) -> list[tuple[str, str]]:
 def stats_parts(graph: KnowledgeGraph, top: int, width: int) -> list[RenderableType]:
     """The figures of `kg.summary` as tables."""
     info, found = graph.info, summarize(graph, top)
-    linked = f"{plural(found.triples_to_subjects, 'triple')}, {_share(found.triples_to_subjects, info.triples)}"
+    linked = (
+        f"{plural(found.triples_to_subjects, 'triple')}, {_share(found.triples_to_subjects, info.triples)}"
+    )
     facts = [
         *graph_facts(info, graph.folder),
         ("subjects in several files", f"{found.subjects_in_several_files:,}"),

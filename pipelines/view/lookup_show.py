@@ -18,6 +18,7 @@ from pipelines.view.treetext import mention_style, tree_text
 
 MAX_OTHERS = 50
 """Subjects in the text that are no mention, as many as are listed."""
+_OF_PLACE = ("overlapped", "inside_word")
 
 
 def lookup_parts(
@@ -75,7 +76,7 @@ def _other_parts(found: LookUp, graph: KnowledgeGraph, width: int) -> list[Rende
         [
             Text(f"{o.start}–{o.stop}" + (f" {'AB'[segment]}" if len(found.texts) > 1 else ""), "dim"),
             Text(legible(found.texts[segment][o.start : o.stop])),
-            Text(in_words(o.why)),
+            Text(in_words("not_a_word" if found.by_words and o.why in _OF_PLACE else o.why)),
         ]
         for segment, o in found.others[:MAX_OTHERS]
     ]

@@ -6,8 +6,8 @@ from types import MappingProxyType
 
 MENTIONS = MappingProxyType(
     {
-        "dropped_anchor_cut": "mentions that truncation cut",
-        "dropped_unaligned": "mentions that begin or end inside a token",
+        "dropped_anchor_cut": "cut by truncation",
+        "dropped_unaligned": "begins or ends inside a token",
     }
 )
 """Why mentions of subjects have no anchor."""
@@ -36,7 +36,8 @@ OCCURRENCES = MappingProxyType(
         "too_short": "shorter than min_mention_length",
         "too_long": "longer than max_mention_length",
         "stopped": "on the stop list",
-        "overlapped": "overlapped by a longer or earlier one, or no word of the segmentation",
+        "overlapped": "overlapped by a longer or earlier mention",
+        "not_a_word": "no word of the segmentation",
     }
 )
 """Why a subject that stands in a text is no mention."""
