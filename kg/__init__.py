@@ -3,7 +3,7 @@
     from kg.read import ReadOptions, read_triples, RejectedLine     files of triples, line by line
     from kg.compile import BuildOptions, compile_graph              files to a folder
     from kg.graph import KnowledgeGraph                             the folder, memory-mapped
-    from kg.tree import GraftPolicy, TreeBuilder, Trunks, Words, Trees
+    from kg.tree import GraftPolicy, TreeBuilder, Trunks, Words, Trees, Decision
     from kg.summary import summarize                                what is in a graph
 
 The room knows nothing of tokenizers, corpora or pipelines: tokens come in as flat arrays and a
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from kg.graph import GraphInfo, KnowledgeGraph
     from kg.read import ReadCounts, ReadOptions, RejectedLine, read_triples
     from kg.summary import Summary, summarize
-    from kg.tree import GraftPolicy, TreeBuilder, Trees, Trunks, Words, build_trees
+    from kg.tree import Decision, GraftPolicy, TreeBuilder, Trees, Trunks, Words, build_trees
     from kg.triples import read_spo
 
 _HOMES = {
@@ -34,12 +34,13 @@ _HOMES = {
     "kg.read": ("ReadCounts", "ReadOptions", "RejectedLine", "read_triples"),
     "kg.summary": ("Summary", "summarize"),
     "kg.triples": ("read_spo",),
-    "kg.tree": ("GraftPolicy", "TreeBuilder", "Trees", "Trunks", "Words", "build_trees"),
+    "kg.tree": ("Decision", "GraftPolicy", "TreeBuilder", "Trees", "Trunks", "Words", "build_trees"),
 }
 _HOME = {name: home for home, names in _HOMES.items() for name in names}
 
 __all__ = [
     "BuildOptions",
+    "Decision",
     "Folding",
     "GraftPolicy",
     "GraphError",
