@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
 from corpora.schema import read_metadata, row_schema
@@ -451,6 +451,7 @@ ANYTHING = st.text(
 def test_any_text_gives_sound_rows(
     tmp_path_factory: pytest.TempPathFactory, texts: list[str], task: str, length: int
 ) -> None:
+    assume(task != "tag" or not any(text.isspace() for text in texts))  # readers refuse those
     make = (
         (lambda i, t: tagged(str(i), list(t), ["O"] * len(t)))
         if task == "tag"
