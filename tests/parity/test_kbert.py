@@ -15,7 +15,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from kg import GraftPolicy, KnowledgeGraph, TreeBuilder, Trees, Trunks, Words, compile_graph
+from kg import BuildOptions, GraftPolicy, KnowledgeGraph, TreeBuilder, Trees, Trunks, Words, compile_graph
 from tests.kg.handmade import graph_of, tokenize, tokens, trunks_of, words_of
 from tests.parity.kbert_reference import (
     Branch,
@@ -331,6 +331,24 @@ def test_real_rows_under_other_policies(real: Rows, real_data: Path, policy: dic
     trunks = dataclasses.replace(trunks_of(rows, length=64), words=(segmented(rows), None))
     trees = real.check(GraftPolicy(**{"max_length": 90, "max_positions": 80, **policy}), trunks)  # type: ignore[arg-type]
     assert trees.counters["branches"] > 0, trees.counters
+
+
+@pytest.mark.parametrize("match", ["longest", "words"])
+def test_real_rows_and_a_folded_graph(tmp_path: Path, real_data: Path, match: str) -> None:
+    """Some reviews are written in traditional characters, HowNet is not."""
+    source, fold = real_data / "kg/HowNet.spo", ("nfkc", "case", "simplified")
+    compile_graph([str(source)], tmp_path / "kg", options=BuildOptions(fold=fold))
+    graph = KnowledgeGraph.open(tmp_path / "kg")
+    lines = source.read_text(encoding="utf-8").split("\n")
+    written = reviews(real_data, "train", "dev", "test")
+    rows = [text for text in written if set(text) & set("這還沒對說來時個們會後")]
+    assert len(rows) > 50
+    trunks = dataclasses.replace(trunks_of(rows, length=96), words=(segmented(rows), None))
+    policy = GraftPolicy(match=match, depth=2, max_length=128, min_mention_length=1)  # type: ignore[arg-type]
+    trees = Rows(graph, read_knowledge(lines, fold)).check(policy, trunks)
+    plain = read_knowledge(lines)
+    unfolded = sum(len(longest_mentions(text, plain, policy)) for text in rows)
+    assert trees.counters["mentions"] > (unfolded if match == "longest" else 0)
 
 
 def test_real_rows_exercise_every_budget(real: Rows, real_data: Path) -> None:
