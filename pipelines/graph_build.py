@@ -169,7 +169,9 @@ class Reading:
             columns = (BarColumn(bar_width=20), TextColumn("{task.description}"), TimeElapsedColumn())
             self._bar = Progress(*columns, console=self._console, transient=True)
             self._bar.start()
-            self._task = self._bar.add_task("reading", total=self._total)
+            self._task = self._bar.add_task(
+                "reading", total=self._total + 1
+            )  # finished with the files, not done
         return self
 
     def __exit__(

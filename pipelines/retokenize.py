@@ -16,7 +16,11 @@ from kg.branches import branch_text
 from kg.graph import KnowledgeGraph
 from pipelines.encode.tokenizer import Tokenizer, load_tokenizer
 from pipelines.graphs import GRAPH, open_graph
+from pipelines.ragged import bounds
 from pipelines.view.folder import TOKENIZER, open_folder
+
+_MOST_KEPT = 200_000
+"""Triples whose tokens are kept from one call to the next; a corpus asks for the same ones again and again."""
 
 
 class Retokenizer:
@@ -25,6 +29,7 @@ class Retokenizer:
     def __init__(self, folder: str) -> None:
         """`folder`: of a dataset with trees; with others it is never called."""
         self._folder = folder
+        self._kept: dict[int, NDArray[np.int32]] = {}
 
     def __call__(self, triples: NDArray[np.int64]) -> tuple[NDArray[np.int32], NDArray[np.int64]]:
         """Ids of all triples and offsets [n+1] for int64[n] triples.
@@ -33,7 +38,14 @@ class Retokenizer:
         the dataset, or have no such triple.
         """
         graph, tokenizer, predicate = self._opened
-        return tokenizer.encode_ids([branch_text(graph, triple, predicate) for triple in triples.tolist()])
+        wanted = triples.tolist()
+        if len(self._kept) + len(wanted) > _MOST_KEPT:
+            self._kept.clear()
+        missing = [triple for triple in wanted if triple not in self._kept]
+        ids, offsets = tokenizer.encode_ids([branch_text(graph, triple, predicate) for triple in missing])
+        self._kept.update(zip(missing, np.split(ids, offsets[1:-1]), strict=True) if missing else ())
+        parts = [self._kept[triple] for triple in wanted]
+        return np.concatenate(parts) if parts else ids, bounds([len(part) for part in parts])
 
     @cached_property
     def _opened(self) -> tuple[KnowledgeGraph, Tokenizer, bool]:
