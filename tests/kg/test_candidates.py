@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 
 from kg import GraftPolicy, KnowledgeGraph, candidates, ranking
 from kg.candidates import CandidateFinder, Candidates
+from kg.ranking import Ranking
 from tests.kg.handmade import graph_of
 from tests.parity.kbert_reference import choose, read_knowledge
 
@@ -225,6 +226,22 @@ def test_a_hub_is_looked_through_once_and_in_bounded_memory(
     for _ in range(20):
         finder.select(subject, trunk)
     assert time.process_time() - start < 0.1
+
+
+def test_in_file_order_a_hub_is_hardly_looked_at(
+    hub: KnowledgeGraph, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    looked, reasons = [], Ranking.reasons
+
+    def listen(self: Ranking, triples: np.ndarray) -> np.ndarray:
+        looked.append(len(triples))
+        return reasons(self, triples)
+
+    monkeypatch.setattr(Ranking, "reasons", listen)
+    finder = CandidateFinder(hub, GraftPolicy(branches_per_mention=10))
+    found = finder.select(np.arange(hub.info.subjects), np.full(hub.info.subjects, TRUNK))
+    assert len(found.triples) == 11
+    assert sum(looked) < 30
 
 
 def test_the_cache_is_bounded(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
