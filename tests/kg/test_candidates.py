@@ -238,10 +238,13 @@ def test_in_file_order_a_hub_is_hardly_looked_at(
         return reasons(self, triples)
 
     monkeypatch.setattr(Ranking, "reasons", listen)
-    finder = CandidateFinder(hub, GraftPolicy(branches_per_mention=10))
-    found = finder.select(np.arange(hub.info.subjects), np.full(hub.info.subjects, TRUNK))
+    policy = GraftPolicy(branches_per_mention=10, exclude_predicates=frozenset({"类0"}))
+    found = CandidateFinder(hub, policy).select(
+        np.arange(hub.info.subjects), np.full(hub.info.subjects, TRUNK)
+    )
     assert len(found.triples) == 11
-    assert sum(looked) < 30
+    assert found.passed[hub.subject_id("甲甲")].tolist() == [5, 0, 0, 0]
+    assert sum(looked) < 50
 
 
 def test_the_cache_is_bounded(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
