@@ -61,8 +61,7 @@ class TreeBuilder:
     def __init__(self, graph: KnowledgeGraph, policy: GraftPolicy, tokenize: Tokenize) -> None:
         self.graph = graph
         self.policy = policy
-        limits = {} if policy.max_mention_length is None else {"max_length": policy.max_mention_length}
-        self._matcher = graph.matcher(policy.min_mention_length, policy.stop, **limits)
+        self._matcher = graph.matcher(policy.min_mention_length, policy.stop, policy.max_mention_length)
         self._grafter = Grafter(graph, policy, BranchTokens(graph, tokenize, policy.predicate))
         self._lock = threading.Lock()
 
