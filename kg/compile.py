@@ -12,7 +12,8 @@ Cleaning, in this order; a triple that is left out is counted under the first re
 Subjects that are the same after folding become one subject; predicates and objects stay as written.
 
 Strings become numbers as blocks of lines come in (`kg.gather`), everything after that is sorting of
-integers. Ten million triples of three million subjects take about two minutes and 3 GB on one core.
+integers. Ten million triples of three million subjects take 40 to 60 seconds of one core and
+1.7 GB of memory.
 """
 
 from __future__ import annotations

@@ -57,6 +57,8 @@ def _used(
     and the new number of each old one, -1 where it is not used; int32."""
     used = np.zeros(len(among), np.bool_)
     used[codes] = True
+    if used.all():
+        return codes, among, np.arange(len(among), dtype=np.int32)
     new = np.cumsum(used, dtype=np.int32) - np.int32(1)
     new[~used] = -1
     return new[codes], strings.take(among, np.flatnonzero(used)), new

@@ -223,6 +223,13 @@ def test_strings_are_folded_slice_by_slice(texts: list[str], size: int) -> None:
     assert strings.utf8(array).tobytes() == "".join(texts).encode()
 
 
+def test_folded_strings_of_every_width_in_utf8() -> None:
+    edges = "".join(map(chr, (0x7F, 0x80, 0x7FF, 0x800, 0xD7FF, 0xE000, 0xFFFF, 0x10000, 0x10FFFF)))
+    texts = [f"A{edge}" for edge in edges] + [edges + "Z"]
+    array = pa.array(texts, pa.large_string())
+    assert strings.fold(array, Folding.build(["case"])).to_pylist() == [text.lower() for text in texts]
+
+
 # --- identity and bytes -------------------------------------------------------------------------
 
 COMPILE = """
