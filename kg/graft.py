@@ -22,7 +22,7 @@ PASSED = ("predicate", "object_too_long", "object_repeated", "loop")
 
 _TRUNK = -2
 """Ancestor of what hangs from the trunk: no subject, and not the -1 of an object that is none."""
-_AT_ONCE = 1 << 20
+_AT_ONCE = 1 << 18
 """Candidates decided together: memory stays bounded however many a mention may have."""
 
 

@@ -103,7 +103,7 @@ class Ranking:
         passing = np.zeros(len(subjects), np.bool_)
         held_owner, held = np.empty(0, np.int64), np.empty(0, np.int64)
         owners, triples = [], []
-        ahead = max(4, 2 * int(min(counts.max(initial=1), _LOOK_AHEAD)))
+        ahead = min(max(4, 2 * int(counts.max(initial=1))), _LOOK_AHEAD)
         while len(active):
             take = end[active] - at[active]
             if self._in_file_order:

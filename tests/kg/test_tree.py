@@ -527,3 +527,16 @@ def test_a_million_objects_that_are_all_too_long_are_counted_in_bounded_memory(t
     tracemalloc.stop()
     assert counted(trees, "branches", "dropped_object_too_long") == [1, 300_000]
     assert peak < 16 * 2**20
+
+
+def test_a_great_many_candidates_are_decided_in_bounded_memory(tmp_path: Path) -> None:
+    graph = graph_of(tmp_path, *(f"甲词\t类\tA{k}" for k in range(8_000)))
+    builder = TreeBuilder(graph, GraftPolicy(branches_per_mention=8_000, max_length=16), tokenize)
+    builder.build(trunks_of(["甲词"]))
+    trunks = trunks_of(["甲词"] * 250)
+    tracemalloc.start()
+    trees = builder.build(trunks)
+    _, peak = tracemalloc.get_traced_memory()
+    tracemalloc.stop()
+    assert counted(trees, "branches", "dropped_budget") == [250 * 6, 250 * 7_994]
+    assert peak < 64 * 2**20
