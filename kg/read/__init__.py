@@ -24,8 +24,8 @@ tsv     `.spo` has exactly the fields subject, predicate, object. `.tsv` and `.t
         the `header` (left out). Columns that have no role are ignored.
 csv     Records by RFC 4180, strictly, with a header that names subject, predicate and object, or as
         `columns` says. No comments; a record of empty fields is blank. A record with a misplaced or
-        open quote is rejected line by line (`bad_syntax`, `line_too_long` over 16 MiB), and reading goes
-        on behind it. The line of a triple is the first of its record.
+        open quote is rejected line by line (`bad_syntax`; `line_too_long` over 16 MiB or 16,384 lines),
+        and reading goes on behind it. The line of a triple is the first of its record.
 rdf     by pyoxigraph, `.nt .nq .ttl .trig .rdf .owl`; graph names are dropped. N-Triples and N-Quads: a
         malformed line is rejected (`bad_syntax`). Turtle, TriG, RDF/XML: the first error is a GraphError
         with file and line, and since their parser tells no positions, the line of a triple is its number
@@ -42,7 +42,7 @@ conceptnet  (names that start with `conceptnet-assertions`) Five fields; the sec
         `/r/IsA`, else `bad_syntax`. Left out: `not_a_concept` where an end is no `/c/<language>/...`, then
         `other_language`. `/c/en/apple_pie/n` is `apple pie`.
 
-Memory is bounded by a block of the file (8 MiB and what it takes as columns) or a line, except for the
+Memory is bounded by a block of the file (2 MiB and what it takes as columns) or a line, except for the
 labels of RDF, which are held as columns. Deterministic: nothing depends on how files fall into blocks.
 """
 

@@ -13,7 +13,7 @@ import pyarrow as pa
 from kg.errors import GraphError
 from kg.read.records import EXCERPT_CHARS, Sink
 
-BLOCK_BYTES = 8 * 2**20
+BLOCK_BYTES = 2 * 2**20
 MAX_LINE_BYTES = 16 * 2**20
 """A longer line is rejected without being held in memory."""
 WHITE_SPACE = (
@@ -97,9 +97,10 @@ class Block:
         for i in self.undecodable().tolist():
             if self.kept[i]:
                 self.reject(i, "bad_encoding", "expected UTF-8, found bytes that are not")
-        comment = self.kept & (self.raw[self.starts] == _HASH)
-        blank = np.zeros(len(comment), np.bool_)
-        for i in np.flatnonzero(self.kept & white_starts(self.raw, self.starts)).tolist():
+        at = _behind_white(self.raw, self.starts)
+        blank = self.kept & (self.raw[at] == _LF)
+        comment = self.kept & (self.raw[at] == _HASH)
+        for i in np.flatnonzero(self.kept & (_white_width(self.raw, at) > 0)).tolist():
             text = self.bytes_of(i).decode().lstrip(WHITE_SPACE)
             blank[i], comment[i] = not text, text.startswith("#")
         sink.leave_out("blank", int(blank.sum()))
@@ -179,21 +180,35 @@ def _is_utf8(raw: bytes) -> bool:
     return True
 
 
-def white_starts(raw: np.ndarray, starts: np.ndarray) -> np.ndarray:
-    """Whether a character of WHITE_SPACE starts at each index; bool like `starts`. `raw` ends in a separator."""
-    first = raw[starts]
-    found = _WHITE_BYTE[first]
+def _behind_white(raw: np.ndarray, starts: np.ndarray) -> np.ndarray:
+    """Where each line goes on behind its first characters of white space, some of them; never past its LF."""
+    at = starts.copy()
+    rows = np.arange(len(at))
+    for _ in range(_WHITE_STEPS):
+        width = _white_width(raw, at[rows])
+        rows, width = rows[width > 0], width[width > 0]
+        if not len(rows):
+            break
+        at[rows] += width
+    return at
+
+
+def _white_width(raw: np.ndarray, at: np.ndarray) -> np.ndarray:
+    """Bytes of the white space character at each index, int64 like `at`; 0 where there is none, and for LF."""
+    first = raw[at]
+    width = _WHITE_BYTE[first].astype(np.int64)
     wide = np.flatnonzero(_WHITE_LEAD[first])
     if len(wide):
-        at, last = starts[wide], len(raw) - 1
-        code = first[wide].astype(np.int32) << 8 | raw[np.minimum(at + 1, last)]
-        found[wide] = np.isin(code, _WHITE_TWO)
-        found[wide] |= np.isin(code << 8 | raw[np.minimum(at + 2, last)], _WHITE_THREE)
-    return found
+        places, last = at[wide], len(raw) - 1
+        code = first[wide].astype(np.int32) << 8 | raw[np.minimum(places + 1, last)]
+        width[wide] = 2 * np.isin(code, _WHITE_TWO)
+        width[wide] += 3 * np.isin(code << 8 | raw[np.minimum(places + 2, last)], _WHITE_THREE)
+    return width
 
 
+_WHITE_STEPS = 8  # of more, which is rare, Python takes care
 _WIDE = [char.encode() for char in WHITE_SPACE if ord(char) > 127]
-_WHITE_BYTE = np.isin(np.arange(256), [ord(char) for char in WHITE_SPACE if ord(char) < 128])
+_WHITE_BYTE = np.isin(np.arange(256), [ord(char) for char in WHITE_SPACE if ord(char) < 128 and char != "\n"])
 _WHITE_LEAD = np.isin(np.arange(256), [wide[0] for wide in _WIDE])
 _WHITE_TWO = np.array([int.from_bytes(wide, "big") for wide in _WIDE if len(wide) == 2], np.int32)
 _WHITE_THREE = np.array([int.from_bytes(wide, "big") for wide in _WIDE if len(wide) == 3], np.int32)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+import math
 import re
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
@@ -22,7 +23,7 @@ from kg.read.records import Sink
 LINES = {".nt": "N_TRIPLES", ".nq": "N_QUADS"}
 DOCUMENTS = {".ttl": "TURTLE", ".trig": "TRIG", ".rdf": "RDF_XML", ".owl": "RDF_XML"}
 IRI, BLANK = -1, -2
-_GROUP = 256
+_GROUP = 4096
 _ROWS = 1 << 16
 _CHARS = 1 << 23
 _LF, _CR = 10, 13
@@ -104,8 +105,8 @@ class _Builder:
     def full(self) -> bool:
         return self._chars > _CHARS or len(self._kinds) >= _ROWS
 
-    def extend(self, quads: Iterable[Any]) -> None:
-        """Add statements; what was read before an error stays."""
+    def extend(self, quads: Iterable[Any], chars: float = math.inf) -> None:
+        """Add statements, until more than `chars` characters are held; what came before an error stays."""
         ox = oxigraph()
         node, literal, languages = ox.NamedNode, ox.Literal, self._languages
         text: str | None
@@ -123,6 +124,8 @@ class _Builder:
             self._objects.append(text)
             self._kinds.append(kind)
             self._chars += len(named or "") + len(predicate) + len(text or "")
+            if self._chars > chars:
+                return
 
     def truncate(self, size: int) -> None:
         for column in (self._subjects, self._predicates, self._objects, self._kinds):
@@ -210,7 +213,7 @@ def _parse_document(stream: BinaryIO, kind: str, sink: Sink, languages: Language
     while True:
         before = len(builder)
         try:
-            builder.extend(islice(quads, _GROUP))
+            builder.extend(islice(quads, _GROUP), _CHARS)
         except (SyntaxError, MemoryError) as error:
             line = getattr(error, "lineno", None)
             where = f"line {line}" if line else source.place

@@ -3,7 +3,7 @@
 The csv module parses, strictly: a quote where none can be is an error and not a guess. Where a quoted
 field never closes, or closes wrongly, nobody can say which of the lines it ran over were records: each
 of them is rejected, and the next record starts behind them. A record that does not end within
-MAX_LINE_BYTES is given up the same way, so that an open quote loses no more than that and a block.
+MAX_LINE_BYTES and MAX_RECORD_LINES is given up the same way, so that an open quote loses little.
 """
 
 from __future__ import annotations
@@ -13,6 +13,7 @@ import io
 import re
 from bisect import bisect_left
 from collections.abc import Iterator
+from itertools import islice
 from typing import BinaryIO
 
 import numpy as np
@@ -24,6 +25,9 @@ from kg.read.options import ROLES, ReadOptions
 from kg.read.records import EXCERPT_CHARS, Sink, TripleTable
 from kg.read.tables import CONTROL, CONTROL_DETAIL, control_characters, emit
 from kg.read.tsv import Layout, find_columns, has_header
+
+MAX_RECORD_LINES = 1 << 14
+_PART_LINES = 1 << 10
 
 # The csv module takes a lone CR for a line end, and NUL for an error in Python 3.10. They are data here:
 # while it parses, code points that no decoded text can hold stand for them.
@@ -137,12 +141,13 @@ class _Feed:
         self._sink = sink
         self._blocks = lines.read_blocks(stream, sink.path)
         self._recent: list[Block | TooLong] = []  # all that the current record has lines of
-        self._held: Block | None = None
+        self._texts: Iterator[str] = iter(())  # lines of the last block that were not read
+        self._part: list[str] = []  # lines that were taken from it and not given on
         self.more = True
         self.record = 1
         """Number of the first line of the current record; set from outside."""
         self.next_line = 1
-        """Number of the first line that was not read yet; a block starts with it."""
+        """Number of the first line that was not given on yet."""
         self.turned = False
         """A block was read; reset from outside."""
         self.odd = False
@@ -153,34 +158,40 @@ class _Feed:
     def physical_lines(self) -> Iterator[str]:
         """The lines that were not read yet, with their line ends.
 
-        Raises _RecordTooLongError where the current record does not end within the limit; what follows
+        Raises _RecordTooLongError where the current record does not end within the limits; what follows
         comes from the next call.
         """
         while True:
-            block = self._held or next(self._blocks, None)
-            self._held = None
+            self._part = self._part or list(islice(self._texts, _PART_LINES))
+            if self._part:
+                self._check_length()
+                part, self._part = self._part, []
+                self.next_line += len(part)
+                yield from part
+                continue
+            block = next(self._blocks, None)
             if block is None:
                 self.more = False
                 return
-            if isinstance(block, TooLong):
-                self._recent.append(block)
-                self.next_line += 1
-                raise _RecordTooLongError(block.detail)
-            if self.record < self.next_line:
-                size = block.byte - self._find(self.record)[0]
-                if size > lines.MAX_LINE_BYTES:
-                    self._held = block
-                    raise _RecordTooLongError(
-                        f"a record of more than {size:,} bytes, at most {lines.MAX_LINE_BYTES:,}; "
-                        "is a quote open?"
-                    )
             self._recent = [part for part in self._recent if part.line + _count(part) > self.record]
             self._recent.append(block)
+            if isinstance(block, TooLong):
+                self.next_line += 1
+                raise _RecordTooLongError(block.detail)
             self.damaged = self.damaged[bisect_left(self.damaged, self.record) :]
-            text = self._decode(block)
-            self.next_line += len(block.stops)
+            self._texts = io.StringIO(self._decode(block), newline="\n")
             self.turned = True
-            yield from io.StringIO(text, newline="\n")
+
+    def _check_length(self) -> None:
+        """Give a record up that goes on, before its next lines are given on."""
+        count = self.next_line - self.record
+        if count > 0:
+            size = self._find(self.next_line)[0] - self._find(self.record)[0]
+            if size > lines.MAX_LINE_BYTES or count > MAX_RECORD_LINES:
+                raise _RecordTooLongError(
+                    f"a record of more than {size:,} bytes in {count:,} lines, at most "
+                    f"{lines.MAX_LINE_BYTES:,} in {MAX_RECORD_LINES:,}; is a quote open?"
+                )
 
     def _decode(self, block: Block) -> str:
         try:

@@ -24,7 +24,7 @@ from kg.read.tables import emit, faults, with_control
 
 _NULL = pa.scalar(None, pa.large_string())
 _BATCH_ROWS = 1 << 17
-_BATCH_BYTES = 1 << 27
+_BATCH_BYTES = 1 << 26
 
 
 def read_rdf(stream: BinaryIO, options: ReadOptions, sink: Sink, labels: LabelTable) -> Iterator[TripleTable]:

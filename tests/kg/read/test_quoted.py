@@ -11,6 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from kg.errors import GraphError
+from kg.read import quoted
 from tests.kg.read.reading import WHITE, Slow, blocks_of, read
 
 HEAD = b"subject,predicate,object\n"
@@ -119,8 +120,19 @@ def test_a_record_with_bytes_that_are_not_utf8_is_rejected_alone() -> None:
 
 
 def test_long_fields_are_read() -> None:
-    (row,) = read(HEAD + b'a,b,"' + b"c\n" * 5_000_000 + b'd"\n', "a.csv")[0]
+    (row,) = read(HEAD + b'a,b,"' + (b"c" * 999 + b"\n") * 10_000 + b'd"\n', "a.csv")[0]
     assert len(row[2]) == 10_000_001
+
+
+def test_a_record_of_too_many_lines_is_given_up(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(quoted, "MAX_RECORD_LINES", 50)
+    monkeypatch.setattr(quoted, "_PART_LINES", 8)
+    kept = b'a,b,"' + b"\n" * 30 + b'c"\n'
+    rows, counts, rejects = read(HEAD + kept + b'a,b,"c\n' + b"\n" * 100 + b"d,e,f\n", "a.csv")
+    assert [row[3] for row in rows] == [2, 134]
+    assert [r.line for r in rejects] == list(range(33, 33 + len(rejects)))
+    assert 50 < len(rejects) <= 58
+    assert counts.left_out == {"header": 1, "blank": 101 - len(rejects)}
 
 
 def slow_csv(content: bytes, delimiter: str) -> Slow:
