@@ -24,7 +24,6 @@ if TYPE_CHECKING:
     from kg.read import ReadCounts, ReadOptions, RejectedLine, read_triples
     from kg.summary import Summary, summarize
     from kg.tree import Decision, GraftPolicy, TreeBuilder, Trees, Trunks, Words, build_trees
-    from kg.triples import read_spo
 
 _HOMES = {
     "kg.compile": ("BuildOptions", "compile_graph"),
@@ -33,7 +32,6 @@ _HOMES = {
     "kg.graph": ("GraphInfo", "KnowledgeGraph"),
     "kg.read": ("ReadCounts", "ReadOptions", "RejectedLine", "read_triples"),
     "kg.summary": ("Summary", "summarize"),
-    "kg.triples": ("read_spo",),
     "kg.tree": ("Decision", "GraftPolicy", "TreeBuilder", "Trees", "Trunks", "Words", "build_trees"),
 }
 _HOME = {name: home for home, names in _HOMES.items() for name in names}
@@ -56,7 +54,6 @@ __all__ = [
     "Words",
     "build_trees",
     "compile_graph",
-    "read_spo",
     "read_triples",
     "summarize",
 ]
