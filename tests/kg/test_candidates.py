@@ -179,6 +179,14 @@ def test_loops_give_their_place_to_the_next(tmp_path: Path) -> None:
     assert of(again, graph, 0) == ([("类0", "甲甲")], {})
 
 
+def test_what_a_subject_says_of_itself_is_a_loop(tmp_path: Path) -> None:
+    """Compiled graphs have no such triples; the rule stands for itself."""
+    graph = graph_of(tmp_path, "甲甲\t类\t丙", "甲甲\t类\t丁")
+    graph.object_subjects = np.where(np.arange(2) == graph.objects[0], 0, -1).astype(np.int32)
+    found = CandidateFinder(graph, GraftPolicy()).select(np.array([0]), np.array([TRUNK]))
+    assert of(found, graph, 0) == ([("类", "丁")], {"loop": 1})
+
+
 # --- size -----------------------------------------------------------------------------------------
 
 HUB = 300_000
