@@ -18,6 +18,8 @@ _ONLY_FOR = {
     "language": _FIELDS,
     "separator": _FIELDS,
     "header": ("tsv", "csv"),
+    "headings": ("wikipedia",),
+    "encoding": ("text", "jsonl", "tsv", "csv", "conll"),
 }
 
 
@@ -26,8 +28,9 @@ class InputConfig(BaseModel):
 
     model_config = ConfigDict(extra="forbid", frozen=True, use_attribute_docstrings=True)
 
-    format: Literal["text", "jsonl", "tsv", "csv", "conll"]
-    """`conll`: a token and its label a line (first and last column), blank lines between sentences."""
+    format: Literal["text", "jsonl", "tsv", "csv", "conll", "wikipedia"]
+    """`conll`: a token and its label a line (first and last column), blank lines between sentences;
+    `wikipedia`: the articles of a pages-articles dump (`.xml`, `.xml.bz2`), as plain text."""
     files: dict[str, list[str]]
     """Split name to paths, globs or URIs."""
     document: Literal["file", "line", "blank_line"] = "blank_line"
@@ -52,6 +55,8 @@ class InputConfig(BaseModel):
     """`tag`: put between source tokens to make the text; default: nothing for zh, a space otherwise."""
     orphan_inside: Literal["keep", "begin"] = "keep"
     """`tag`: an I- label without its B-: kept, or turned into B-; counted either way."""
+    headings: Literal["drop", "keep"] = "drop"
+    """`wikipedia` only: headings of sections left out, as in BERT's corpus, or kept as blocks of their own."""
     encoding: str = "utf-8"
     """Any encoding that holds ASCII as itself (`gb18030`, `big5`, `shift_jis`, `latin-1`)."""
 

@@ -1,10 +1,10 @@
 """The plan: which byte ranges of which files make up each block.
 
 Blocks follow from the config, the files' names and their sizes alone, so every machine and every
-runner plans the same. Line-based files larger than a block are cut into even ranges; smaller
+runner plans the same. Files of lines or of pages larger than a block are cut into even ranges; smaller
 files are packed together; a file that cannot be entered in its middle (compressed, CSV with its
 quoted newlines, a document per file) stays whole. A record belongs to the range that holds its
-first byte, see `corpora.readers.lines`.
+first byte, see `corpora.readers.lines` and `corpora.readers.wikidump`.
 """
 
 from __future__ import annotations

@@ -17,6 +17,7 @@ Reasons of rejects:
     unequal_counts   another number of labels than of source tokens
     missing_text, missing_label, missing_id, empty_text, empty_label, empty_token
     record_too_long  more than 64 MiB
+    bad_xml, bad_markup, not_wikitext  a page of a Wikipedia dump that cannot be read, see `wikipedia`
 """
 
 from __future__ import annotations
@@ -37,6 +38,7 @@ from corpora.readers.quoted import read_csv
 from corpora.readers.sink import Sink
 from corpora.readers.text import read_text
 from corpora.readers.tsv import read_tsv
+from corpora.readers.wikipedia import read_wikipedia
 from corpora.records import Reject
 
 if TYPE_CHECKING:
@@ -65,7 +67,7 @@ def read_block(
         on_reject: called for each record that cannot be used.
         batch_bytes: at most this much text a table, in bytes of UTF-8; a longer record comes alone.
         on_count: called with a counter's name and what to add: `orphan_inside`, I- labels without
-            the B- they need.
+            the B- they need; `pages`, `redirects` and `other_namespace` of a Wikipedia dump.
 
     Raises:
         CorruptFileError: a compressed file ends early or is damaged.
@@ -77,6 +79,8 @@ def read_block(
         raise ValueError(
             "input.format 'conll' holds labels of tokens; task 'classify' needs jsonl, tsv or csv"
         )
+    if layout.format == "wikipedia" and task != "pretrain":
+        raise ValueError(f"input.format 'wikipedia' holds no labels; task {task!r} needs another format")
     sink = Sink(
         batch_bytes=batch_bytes,
         encoding=layout.encoding,
@@ -93,6 +97,8 @@ def read_block(
                 yield from read_text(file, part, layout, sink, numbers)
             elif layout.format == "conll":
                 yield from read_conll(file, part, layout, task, language, sink, numbers)
+            elif layout.format == "wikipedia":
+                yield from read_wikipedia(file, part, layout, language, sink, numbers)
             elif layout.format == "jsonl":
                 yield from read_jsonl(file, part, layout, mapper, sink, numbers)
             elif layout.format == "tsv":

@@ -57,6 +57,11 @@ class Sink:
         """Everything that follows comes from the file of this name."""
         self._name, self._numbers = name, numbers
 
+    def count(self, name: str, number: int) -> None:
+        """Add to a counter that is neither rows nor rejects."""
+        if self._on_count:
+            self._on_count(name, number)
+
     # --- rejects --------------------------------------------------------------------------
 
     def reject(self, byte: int, first: int, reason: str, detail: str, raw: bytes | str) -> None:
@@ -188,8 +193,7 @@ class Sink:
         count = int(orphans.sum())
         if not count:
             return labels
-        if self._on_count:
-            self._on_count("orphan_inside", count)
+        self.count("orphan_inside", count)
         if self._orphan_inside == "keep":
             return labels
         begun = pa.array(names + ["B" + name[1:] for name in names], pa.string())
