@@ -1,8 +1,8 @@
 """What looking up a knowledge graph and growing sentence trees cost, beside what cannot be done without.
 
 - Finding mentions over characters, against one numpy gather a character from a table as large as the
-  graph's hash table, at the places where the first step of the search looks: the bare limit of any search that looks
-  anything up.
+  graph's hash table, where equal pairs of characters look at equal places: the bare limit of any
+  search that looks anything up.
 - Mentions, trees and flattening of rows that are tokenized and segmented, against bare
   `tokenizers.encode_batch` of the same texts; and the bytes of structure a row against the paper's
   matrix of L*L floats.
@@ -10,6 +10,12 @@
 One process, CPU time, the two taken in turns so that a busy machine slows both. The large graph is
 `TREEGRAFT_BENCH_GRAPH`, a compiled folder or a file of triples (`python -m tests.bench.graphs` makes
 one of 3 million subjects); without it a tenth of that is made, which fits the caches better.
+
+Measured on 1.3 million characters of reviews, on a machine busy with other work: HowNet 19 to 21 million
+characters a CPU second, 17 to 22 times the gather; 3 million subjects 9 million, 17 times. Trees take
+0.07 to 0.09 times encode_batch with HowNet (67,000 to 86,000 rows a CPU second), 0.19 to 0.28 times with
+10 million triples (21,000 to 35,000 rows, 7 to 17 branches each). Structure takes 665 to 1,910 bytes a
+row, the matrix of floats 123 to 622 times that.
 """
 
 from __future__ import annotations

@@ -6,6 +6,9 @@ graph open and has read the same pages. Linux only.
 
 `TREEGRAFT_BENCH_TRIPLES` names files of triples to build beside the made ones of 250,000 and a million triples
 (`python -m tests.bench.graphs` makes larger ones).
+
+Measured on a busy machine: 3 to 4 CPU s a million triples; at most 310 MB resident with a million triples,
+1.7 GB with ten; opened in 1 to 10 ms; a further process has 4 MB of its own with a million, 16 MB with ten.
 """
 
 from __future__ import annotations
