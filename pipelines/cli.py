@@ -366,6 +366,14 @@ def _safe(message: str) -> str:
     return "\n".join(map(legible, message.split("\n")))
 
 
+def _by_keyboard(error: BaseException | None) -> bool:
+    """Whether it comes from a KeyboardInterrupt that nobody spoke about: Typer makes an exit of it."""
+    while error is not None and not isinstance(error, KeyboardInterrupt):
+        silent = error.__suppress_context__ or error.__cause__ is not None
+        error = error.__cause__ if silent else error.__context__
+    return error is not None
+
+
 def main() -> None:
     """Entry point: expected trouble ends in one readable message, not in a traceback."""
     from pipelines.engine import InterruptedRunError, RunError
@@ -376,7 +384,9 @@ def main() -> None:
     except InterruptedRunError as error:
         _err.print(_safe(str(error)))
         sys.exit(130)
-    except KeyboardInterrupt:
+    except (KeyboardInterrupt, SystemExit) as error:
+        if isinstance(error, SystemExit) and not _by_keyboard(error):
+            raise
         _err.print("stopped; run the same command again to continue")
         sys.exit(130)
     except (ConfigError, RunError, OSError, ValueError) as error:

@@ -109,7 +109,7 @@ def test_other_build_options_compile_again_and_the_same_do_not(triples: Path, tm
     assert open_graph(str(folder)).info.fold == ("nfkc", "case")
     assert open_graph(str(folder)).subject_id("BEIJING") == 0
     assert made(config("g.spo", build=fold), tmp_path)[1] == ""
-    (tmp_path / "stop.txt").write_text("beijing\n上海\n", encoding="utf-8")
+    (tmp_path / "stop.txt").write_text(" beijing \r\n上海\n", encoding="utf-8")
     with pytest.raises(GraphError, match="no triple"):
         made(config("g.spo", build=fold), tmp_path)
     folder, said = made(config("g.spo"), tmp_path)
