@@ -38,6 +38,7 @@ from pipelines.annotate.sentences import CHINESE_RULES
 from pipelines.annotate.words import CHINESE, blank, read_user_dict, segmenter_identity
 from pipelines.config import Config, ConfigError, resolve
 from pipelines.engine import BlockWriter, Stage
+from pipelines.language import primary_language
 
 CODE_VERSION = 1
 """Raised whenever this stage gives another output for the same input and config."""
@@ -278,11 +279,6 @@ class Annotate(Stage):
         find = settings.sentences == "parser" and language not in CHINESE_RULES
         lines = settings.sentences == "lines"
         return Annotator(language, segmenter, parser, settings.max_sentence_words, find, lines)
-
-
-def primary_language(tag: str) -> str:
-    """`zh` of `zh-Hans`, `zh_CN` or `ZH`: what rules and models are chosen by."""
-    return re.split("[-_]", tag.strip().lower(), maxsplit=1)[0]
 
 
 def _joined(identities: Sequence[dict[str, Any]]) -> dict[str, Any]:
