@@ -255,6 +255,48 @@ def test_a_meta_of_gigabytes_is_not_read(compiled: Path) -> None:
     assert time.process_time() - start < 0.1
 
 
+def test_places_that_cannot_be_are_errors_without_check(tmp_path: Path) -> None:
+    graph_of(tmp_path, "甲\t类\t乙", "丙\t类\t丁", "丙\t属\t戊")
+    folder = tmp_path / "graph.kg"
+
+    def damaged(name: str, index: int, value: int) -> KnowledgeGraph:
+        column = np.load(folder / f"{name}.npy")
+        content = (folder / f"{name}.npy").read_bytes()
+        column[index] = value
+        (folder / f"{name}.npy").write_bytes(content[:128] + column.tobytes())
+        graph = KnowledgeGraph.open(folder)
+        assert graph.info.triples == 3  # nothing is looked at before it is asked for
+        (folder / f"{name}.npy").unlink()  # the graph keeps its own
+        (folder / f"{name}.npy").write_bytes(content)
+        return graph
+
+    for value in (-1, 2**40, 2**62):
+        with pytest.raises(GraphError, match="texts of the graph are damaged"):
+            damaged("object_offsets", 1, value).object_text(0)
+        with pytest.raises(GraphError, match="texts of the graph are damaged"):
+            damaged("spelling_offsets", 1, value).subject_text(0)
+    for value in (0, 2, 2**31 - 1):
+        with pytest.raises(GraphError, match="texts of the graph are damaged"):
+            damaged("object_lengths", 0, value).object_text(0)
+    with pytest.raises(GraphError, match="texts of the graph are damaged"):
+        damaged("object_bytes", 0, 0xFF).object_text(0)
+    for value in (-1, 4, 2**31 - 1):
+        graph = damaged("triple_offsets", 1, value)
+        with pytest.raises(GraphError, match="is damaged; compile the triples again"):
+            graph.triples_of(0)
+        with pytest.raises(GraphError, match="is damaged; compile the triples again"):
+            graph.triple_ranges(np.array([1, 0]))
+    with pytest.raises(GraphError, match="is damaged; compile the triples again"):
+        damaged("triple_offsets", 0, 3).triple_ranges(np.array([0]))
+    for value in (-1, 0, 3):
+        with pytest.raises(GraphError, match="is damaged; compile the triples again"):
+            damaged("subject_spellings", 1, value).spellings(0)
+    starts, stops = KnowledgeGraph.open(folder).triple_ranges(np.array([1, 0]))
+    assert (starts.tolist(), stops.tolist()) == ([2, 0], [3, 2]) and starts.dtype == stops.dtype == np.int64
+    with pytest.raises(IndexError):
+        KnowledgeGraph.open(folder).triple_ranges(np.array([2]))
+
+
 FLIP = """
 import random, sys, warnings
 from pathlib import Path
