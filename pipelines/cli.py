@@ -215,6 +215,29 @@ def encode(
     _next_steps(options.out, next(iter(manifest.splits)))
 
 
+@app.command(context_settings=_PASS_ON)
+def dedup(
+    context: typer.Context,
+    config: ConfigPath,
+    out: Out = None,
+    runner: Runner = "local",
+    workers: Workers = None,
+    overwrite: Overwrite = False,
+) -> None:
+    """Find exact and near duplicates and report them; with a `dedup` section, preprocess leaves them out."""
+    from pipelines import flow
+
+    loaded = load_config(config)
+    _, beam = _split_configs([config], context.args, runner)
+    options = _options(loaded, config, out, None, runner, workers, beam, overwrite)
+    folder = legible(flow.dedup(loaded, str(config), options).folder)
+    _err.print(
+        f"wrote {folder}: report.json (largest clusters), dropped.arrow (every duplicate)", soft_wrap=True
+    )
+    if loaded.dedup is None:
+        _err.print("next: add a `dedup:` section to the config, and `treegraft preprocess` leaves them out")
+
+
 @app.command()
 def verify(folder: Folder) -> None:
     """Prove a dataset right: hashes, schema, offsets, parses and trees. Exit status 1 if anything is wrong."""

@@ -19,6 +19,7 @@ from pydantic import BaseModel, Field, ValidationError, model_validator
 from corpora.files import is_uri
 from corpora.layout import InputConfig
 from corpora.schema import MAX_LENGTH_LIMIT
+from pipelines.dedup.config import DedupConfig
 from pipelines.graph_config import GraphConfig
 from pipelines.section import ConfigError, Count, Fraction, Section
 
@@ -105,6 +106,7 @@ class Config(Section):
     """Folder of the annotated documents; share it between configs that differ in `encode` or
     `graph` only. Default: `<output>/annotated`."""
     input: InputConfig
+    dedup: DedupConfig | None = None
     annotate: AnnotateConfig = AnnotateConfig()
     encode: EncodeConfig
     graph: GraphConfig | None = None

@@ -24,6 +24,9 @@ from corpora.plan import plan_blocks
 from pipelines import engine, refusals, runners
 from pipelines.annotate.stage import Annotate
 from pipelines.config import Config, ConfigError
+from pipelines.dedup.config import DedupConfig
+from pipelines.dedup.flow import Deduplication
+from pipelines.dedup.result import Drops
 from pipelines.display import StageProgress, counts, make_console, summary
 from pipelines.encode.pretrain import pretrain_warnings
 from pipelines.encode.stage import Encode
@@ -63,13 +66,13 @@ class Plan:
 # --- planning ---------------------------------------------------------------------------------
 
 
-def plan_annotate(config: Config, config_path: str, options: Options) -> Plan:
-    """Blocks of the raw corpus. Raises ConfigError before any work."""
+def plan_annotate(config: Config, config_path: str, options: Options, drops: Drops | None = None) -> Plan:
+    """Blocks of the raw corpus, and which documents to leave out. Raises ConfigError before any work."""
     try:
         blocks = plan_blocks(config.input, str(Path(config_path).resolve().parent), config.run.block_bytes)
     except OSError as error:
         raise ConfigError(f"input.files: {error.strerror or error}") from None
-    stage = Annotate(config, config_path)
+    stage = Annotate(config, config_path, drops)
     return Plan(
         "annotate",
         config.task,
@@ -227,12 +230,21 @@ def _summary_rows(manifest: Manifest) -> dict[str, dict[str, int]]:
     }
 
 
-# --- the three commands -----------------------------------------------------------------------
+# --- the commands -----------------------------------------------------------------------------
 
 
 def annotate(config: Config, config_path: str, options: Options) -> Manifest:
-    """Stage 1 alone."""
-    return run_plan(plan_annotate(config, config_path, options), options)
+    """Stage 1 alone, without the duplicates if the config has a `dedup` section."""
+    drops = None
+    if config.dedup is not None:
+        plan_annotate(config, config_path, options)  # what is wrong there stops before the search for duplicates
+        drops = dedup(config, config_path, options)
+    return run_plan(plan_annotate(config, config_path, options, drops), options)
+
+
+def dedup(config: Config, config_path: str, options: Options) -> Drops:
+    """Find duplicates; by the rules of the `dedup` section, or the default ones."""
+    return Deduplication(config, config_path, options.out, config.dedup or DedupConfig()).run(options)
 
 
 def encode(config: Config, config_path: str, options: Options) -> Manifest:
@@ -265,6 +277,8 @@ def describe_plan(config: Config, config_path: str, options: Options) -> dict[st
     """What `--dry-run` prints: per split blocks, bytes as stored and files. A graph must be there, too."""
     check_graph(config, config_path)
     plan = plan_annotate(config, config_path, options)
+    if config.dedup is not None:
+        Deduplication(config, config_path, options.out, config.dedup)
     splits: dict[str, Counter[str]] = {}
     for block in plan.run.blocks:
         splits.setdefault(block.split, Counter()).update(

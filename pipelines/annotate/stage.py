@@ -37,6 +37,7 @@ from pipelines.annotate.parsers import (
 from pipelines.annotate.sentences import CHINESE_RULES
 from pipelines.annotate.words import CHINESE, blank, read_user_dict, segmenter_identity
 from pipelines.config import Config, ConfigError, resolve
+from pipelines.dedup.result import Drops
 from pipelines.engine import BlockWriter, Stage
 from pipelines.language import primary_language
 
@@ -60,8 +61,10 @@ class Annotate(Stage):
 
     name = "annotate"
 
-    def __init__(self, config: Config, config_path: str) -> None:
+    def __init__(self, config: Config, config_path: str, drops: Drops | None = None) -> None:
+        """`drops`: which documents are left out, being duplicates of others."""
         self._config, self._path = config, str(Path(config_path).resolve())
+        self._drops = drops
         user_dict = config.annotate.user_dict
         self._user_dict = None if user_dict is None else resolve(config_path, user_dict)
         self._language = primary_language(config.language)
@@ -128,6 +131,8 @@ class Annotate(Stage):
             "annotate": config.annotate.model_dump(mode="json", exclude={"user_dict", "parser"}),
             **self._identity,
         }
+        if self._drops is not None:
+            facts["dropped"] = [self._drops.result.fingerprint, self._drops.result.dropped.sha256]
         return hashlib.sha256(json.dumps(facts, sort_keys=True, ensure_ascii=False).encode()).hexdigest()
 
     @property
@@ -174,7 +179,12 @@ class Annotate(Stage):
             batch_bytes=_TABLE_BYTES,
             on_count=lambda name, number: out.count(**{name: number}),
         )
+        drops = None if self._drops is None else self._drops.of(block)
         for table in tables:
+            if drops is not None:
+                keep, dropped = drops.keep(table["doc_id"])
+                out.count(records=len(keep) - int(keep.sum()), **dropped)
+                table = table.filter(pa.array(keep))
             rejected: list[Reject] = []
             annotated, counts = self.annotate_table(table, rejected.append)
             for item in rejected:

@@ -201,12 +201,15 @@ class Deduplication:
         found = {}
         for split, _ in self.order.splits:
             mine = sum((Counter(r.counters) for r in records if r.split == split), Counter())
-            kinds = writer.kinds[split]
+            dropped = writer.counts[split]
+            exact, near = dropped["duplicates_exact"], dropped["duplicates_near"]
             found[split] = {
                 "documents": mine["documents"],
-                "kept": mine["documents"] - kinds.total(),
-                "duplicates_exact": kinds["duplicates_exact"],
-                "duplicates_near": kinds["duplicates_near"],
+                "kept": mine["documents"] - exact - near,
+                "duplicates_exact": exact,
+                "duplicates_near": near,
+                # Of these: those that another label is kept for.
+                "contradictory_labels": dropped["contradictory_labels"],
             }
         return found
 

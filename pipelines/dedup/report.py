@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from pipelines.dedup.numbering import Numbers, Order, block_of, record_of
 from pipelines.dedup.resolve import Verdicts
@@ -28,7 +29,7 @@ class Writer:
         blocks = [order.block(place) for place in range(sum(count for _, count in order.splits))]
         self._splits = pa.array([split for split, _, _ in blocks], pa.string())
         self._indices = np.array([index for _, index, _ in blocks], np.int32)
-        self.kinds: dict[str, Counter[str]] = {split: Counter() for split, _ in order.splits}
+        self.counts: dict[str, Counter[str]] = {split: Counter() for split, _ in order.splits}
 
     def write(self, folder: str, verdicts: Verdicts) -> Any:
         """Write all verdicts; returns the ShardInfo of `dropped.arrow`."""
@@ -42,11 +43,17 @@ class Writer:
         dropped, kept, signed = verdicts
         places = block_of(dropped)
         same, similarity = self._documents.compare(kept, signed)
-        for place in np.unique(places).tolist():
-            here = same[places == place]
-            counts = self.kinds[self._order.block(place)[0]]
-            counts.update(duplicates_exact=int(here.sum()), duplicates_near=int((~here).sum()))
         originals, which = np.unique(kept, return_inverse=True)
+        label = self._documents.strings(dropped, "label")
+        kept_label = self._documents.strings(originals, "label").take(pa.array(which))
+        contradicts = pc.fill_null(pc.not_equal(label, kept_label), False).to_numpy(zero_copy_only=False)
+        for place in np.unique(places).tolist():
+            here = places == place
+            self.counts[self._order.block(place)[0]].update(
+                duplicates_exact=int(same[here].sum()),
+                duplicates_near=int((~same[here]).sum()),
+                contradictory_labels=int(contradicts[here].sum()),
+            )
         kept_splits = self._splits.take(pa.array(block_of(kept)))
         columns = [
             self._splits.take(pa.array(places)),

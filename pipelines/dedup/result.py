@@ -56,7 +56,8 @@ class Result:
     blocks: dict[str, list[int]]
     """Of each split how many documents each block loses."""
     splits: dict[str, dict[str, int]]
-    """Of each split, and of the other corpus: `documents`, `kept`, `duplicates_exact`, `duplicates_near`."""
+    """Of each split, and of the other corpus: `documents`, `kept`, `duplicates_exact`, `duplicates_near`, and how
+    many of these two have another label than what is kept: `contradictory_labels`."""
     dropped: ShardInfo
     inputs: list[dict[str, Any]]
 

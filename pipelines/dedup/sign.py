@@ -45,6 +45,7 @@ SIGNED = pa.schema(
     [
         pa.field("doc_id", pa.string(), nullable=False),
         pa.field("excerpt", pa.string(), nullable=False),
+        pa.field("label", pa.string()),  # of a labelled text
         # 128 bits of the folded text; both 0 for a blank one, which is never a duplicate.
         pa.field("digest_high", pa.uint64(), nullable=False),
         pa.field("digest_low", pa.uint64(), nullable=False),
@@ -206,6 +207,7 @@ def _rows(table: pa.Table, signed: Signed, first: npt.NDArray[np.int64], start: 
     columns = [
         table["doc_id"].combine_chunks(),
         pc.utf8_slice_codeunits(table["text"], 0, _EXCERPT_CHARS).combine_chunks(),
+        table["label"].combine_chunks(),
         pa.array(high),
         pa.array(low),
         pa.array(first),

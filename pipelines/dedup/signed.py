@@ -62,7 +62,7 @@ class SignedDocuments:
             yield place, read_batches(self._reader(place))
 
     def strings(self, numbers: Numbers, column: str) -> pa.Array:
-        """`doc_id` or `excerpt` of documents, whose numbers must rise."""
+        """`doc_id`, `excerpt` or `label` of documents, whose numbers must rise."""
         parts = [batch.columns[column].take(pa.array(rows)) for batch, rows in self._touched(numbers)]
         return pa.concat_arrays(parts) if parts else pa.array([], pa.string())
 

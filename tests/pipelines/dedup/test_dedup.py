@@ -112,6 +112,7 @@ def test_what_looks_blank_is_compared_as_it_is(tmp_path: Path) -> None:
         "kept": 3,
         "duplicates_exact": 1,
         "duplicates_near": 0,
+        "contradictory_labels": 0,
     }
 
 
@@ -139,6 +140,23 @@ def test_pairs_are_compared_as_pairs(tmp_path: Path) -> None:
         dedup(tmp_path, tmp_path / "out", settings)
     rows = dropped(tmp_path / "out").to_pylist()
     assert [(r["record"], r["kind"]) for r in rows] == [(2, "exact")]
+
+
+def test_duplicates_with_another_label_are_counted(tmp_path: Path) -> None:
+    rows = [
+        ("好书一本", "1"),
+        ("好书一本", "0"),
+        ("好书一本", "1"),
+        ("坏书一本", "0"),
+        ("好书一本", None),
+        ("坏书一本", "1"),
+    ]
+    lines = [json.dumps({"text": t, "label": label}) for t, label in rows]
+    (tmp_path / "a.jsonl").write_text("\n".join(lines), encoding="utf-8")
+    settings = config(task="classify", format="jsonl", label="label", files="a.jsonl")
+    with plainly():
+        counts = dedup(tmp_path, tmp_path / "out", settings).result.splits["train"]
+    assert (counts["duplicates_exact"], counts["contradictory_labels"]) == (4, 2)
 
 
 def test_records_of_different_languages_are_not_duplicates(tmp_path: Path) -> None:
