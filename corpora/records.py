@@ -28,6 +28,8 @@ RAW_SCHEMA = pa.schema(
         pa.field("source", pa.string(), nullable=False),
         pa.field("label", pa.string()),  # classification label, as written
         pa.field("label_score", pa.float32()),  # regression target
+        pa.field("title", pa.string()),  # of a Wikipedia page
+        pa.field("categories", pa.list_(pa.string())),  # of a Wikipedia page, as written
         # Sequence labelling: one entry per source token (character or word of the labelled file),
         # offsets in characters into `text`.
         pa.field("tag_starts", pa.list_(pa.int32())),

@@ -148,7 +148,10 @@ class Config(Section):
                 "task 'tag' takes one text: drop text_pair",
             ),
             (self.task == "pretrain" and self.input.text_pair is not None, "task 'pretrain' takes one text"),
-            (self.input.format == "text" and self.task != "pretrain", "format 'text' carries no labels"),
+            (
+                self.input.format in ("text", "wikipedia") and self.task != "pretrain",
+                f"format {self.input.format!r} carries no labels",
+            ),
             (self.input.format == "conll" and self.task != "tag", "format 'conll' is for task 'tag'"),
             (self.input.score and self.task != "classify", "input.score is for task 'classify'"),
         ]

@@ -257,6 +257,8 @@ def make_document(rng: random.Random, identity: str, *, parsed: bool, pair: bool
         "language": "zh",
         "source": f"f@{identity}",
     }
+    page = len(text) % 2 == 0
+    row |= {"title": f"页 {identity}" if page else None, "categories": ["甲", "b c"] if page else None}
     row |= {"label": rng.choice([None, "good"]), "label_score": rng.choice([None, 0.5])}
     if rng.random() < 0.5:
         row |= {"tag_starts": notes["word_starts"], "tag_stops": notes["word_stops"]}

@@ -99,6 +99,8 @@ class Sink:
         language: str | None = None,
         label: str | None = None,
         label_score: float | None = None,
+        title: str | None = None,
+        categories: list[str] | None = None,
     ) -> None:
         """One record; `doc_id` by default its source, or the file's name for a `whole_file`.
 
@@ -113,7 +115,7 @@ class Sink:
         source = f"{self._name}@{byte}"
         if doc_id is None:
             doc_id = self._name if whole_file else source
-        self._rows.append((doc_id, text, text_pair, language, source, label, label_score))
+        self._rows.append((doc_id, text, text_pair, language, source, label, label_score, title, categories))
 
     def tagged(
         self,

@@ -149,7 +149,10 @@ def read_pages(
                 lines += buffer.count(b"\n", counted, begin)
                 counted, first = begin, lines
             elif begin is not None:
-                yield RawPage(origin + begin, first, buffer[begin : tag.end()])
+                if tag.end() - begin > limit:
+                    yield TooLong(origin + begin, first, buffer[begin : begin + HEAD])
+                else:
+                    yield RawPage(origin + begin, first, buffer[begin : tag.end()])
                 begin = None
             at = tag.end()
         at = max(at, len(buffer) - _LONGEST + 1)

@@ -145,4 +145,10 @@ def _add(
         raise FieldError("bad_markup", f"page {number} cannot be parsed: {error}") from None
     if not plain.text:
         raise FieldError("empty_text", f"page {number} has no text besides templates, tables and files")
-    sink.row(found.start, plain.text, doc_id=f"{wiki}:{number}")
+    sink.row(
+        found.start,
+        plain.text,
+        doc_id=f"{wiki}:{number}",
+        title=page.get("title"),
+        categories=plain.categories,
+    )

@@ -41,7 +41,7 @@ from pipelines.dedup.result import Drops
 from pipelines.engine import BlockWriter, Stage
 from pipelines.language import primary_language
 
-CODE_VERSION = 1
+CODE_VERSION = 2
 """Raised whenever this stage gives another output for the same input and config."""
 
 _TABLE_BYTES = 2**20
@@ -122,9 +122,10 @@ class Annotate(Stage):
     def fingerprint(self) -> str:
         """Hash of the code version, the models and every setting that this stage reads."""
         config = self._config
+        reader = ["mwparserfromhell"] if config.input.format == "wikipedia" else []
         facts = {
             "code": CODE_VERSION,
-            "versions": {name: version(name) for name in ("treegraft", "spacy")},
+            "versions": {name: version(name) for name in ("treegraft", "spacy", *reader)},
             "task": config.task,
             "language": self._language,
             "input": config.input.model_dump(mode="json", exclude={"files"}),

@@ -45,6 +45,10 @@ def document_view(folder: Folder, place: Place, row: dict[str, Any]) -> Document
     """An annotated document of `folder`."""
     sides = [s for suffix in ("", "_pair") if (s := _side(row, suffix)) is not None]
     facts = {"id": row["doc_id"], "language": row["language"], "source": row["source"]}
+    if row.get("title") is not None:
+        facts["title"] = row["title"]
+    if row.get("categories"):
+        facts["categories"] = ", ".join(row["categories"])
     if row.get("label") is not None:
         facts["label"] = row["label"]
     if row.get("label_score") is not None:

@@ -87,7 +87,7 @@ def _tidied(block: str, raw: list[str]) -> str:
             block = block[leading.end() :]
         block = _TWICE.sub("", block)
         block = _BEFORE_MARK.sub("", block)
-        block = _SPACED.sub(lambda found: " " if " " in found[0] else "", block)
+        block = _SPACED.sub(_between, block)
     block = _RAW.sub(lambda found: raw[int(found[1])], block.replace(LESS, "<"))
     if "&" in block:
         block = _ENTITY.sub(_character, block)
@@ -96,6 +96,16 @@ def _tidied(block: str, raw: list[str]) -> str:
         block = _AROUND_BREAK.sub("\n", block)
     block = block.strip()
     return "" if _EMPTY.fullmatch(block) else block
+
+
+def _between(found: re.Match[str]) -> str:
+    """What stays of a hole: a space where there was one, or where two words would grow together."""
+    before, after = (
+        found.string[max(found.start() - 1, 0) : found.start()],
+        found.string[found.end() : found.end() + 1],
+    )
+    grown = before.isalnum() and after.isalnum() and not (_HAN.match(before) or _HAN.match(after))
+    return " " if grown or " " in found[0] else ""
 
 
 def _closed(found: re.Match[str]) -> str:

@@ -77,7 +77,6 @@ _PICK: dict[str, tuple[str, ...]] = {
 """Name: the value that is shown, the first that is not empty."""
 
 _PICK_PREFIX: tuple[tuple[str, tuple[str, ...]], ...] = (
-    ("ipa-", ("1",)),
     ("lang-", ("1", "text")),
     ("link-", ("3", "1")),
     ("internal link helper/", ("3", "1")),
@@ -138,7 +137,6 @@ _CONSTANT = {
     "spaced ndash": " – ",
     "spaces": " ",
     "thinsp": " ",
-    "zwsp": "",
 }
 _MONEY = {
     "a$": "A$",
@@ -351,6 +349,8 @@ def known(name: str) -> Callable[[Values], str] | None:
     function, colon, _ = name.partition(":")
     if colon and function in _FUNCTIONS:
         return lambda values: _FUNCTIONS[function](values["0"])
+    if name.startswith("ipa-"):
+        return lambda values: f"[{values['1']}]"
     for prefix, keys in _PICK_PREFIX:
         if name.startswith(prefix):
             return lambda values: values.first(keys)
