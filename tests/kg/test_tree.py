@@ -305,6 +305,22 @@ def test_a_character_that_has_no_token_at_the_edge_unaligns_the_mention(tmp_path
     assert "".join(tokens(trees.ids[trees.row_offsets[1] :])) == "[CLS]丁戊己y[SEP]"
 
 
+def test_a_special_token_in_the_midst_unaligns_the_mention(tmp_path: Path) -> None:
+    graph = graph_of(tmp_path, "苹果\t类\t水果")
+    trunks = trunks_of(["苹x果苹果"])  # the x becomes a special token, and no character
+    special = trunks.special.copy()
+    special[2] = True
+    starts, stops = trunks.char_starts.copy(), trunks.char_stops.copy()
+    starts[3:-1] -= 1
+    stops[3:-1] -= 1
+    trunks = dataclasses.replace(
+        trunks, special=special, char_starts=starts, char_stops=stops, texts=(["苹果苹果"], [None])
+    )
+    trees = build_trees(graph, GraftPolicy(), trunks, tokenize)
+    assert "".join(tokens(trees.ids)) == "[CLS]苹x果苹果水果[SEP]"
+    assert counted(trees, "mentions", "dropped_unaligned", "branches") == [2, 1, 1]
+
+
 def test_tokens_that_share_a_character_are_one_anchor(tmp_path: Path) -> None:
     """Byte-level tokenizers give several tokens to one character."""
 
@@ -374,13 +390,13 @@ def same(one: Trees, parts: list[Trees]) -> None:
     assert one.counters == {name: sum(part.counters[name] for part in parts) for name in one.counters}
 
 
+SUBJECTS = ("甲甲", "甲乙", "乙甲", "乙乙", "丙甲", "丙乙")
+OBJECTS = (*SUBJECTS, "丁", "丁丁", "戊戊戊", "己己己己己", "庚", "辛辛")
 LINES = [
-    f"{a}{b}\t{p}\t{c}{d}"
-    for a in "甲乙丙"
-    for b in "甲乙"
-    for c in "丁甲乙"
-    for d in "甲乙丙"
-    for p in "类属"
+    f"{subject}\t{predicate}\t{OBJECTS[(3 * k + step * step) % len(OBJECTS)]}"
+    for k, subject in enumerate(SUBJECTS)
+    for step in range(k + 2)
+    for predicate in "类属"
 ]
 
 
@@ -410,11 +426,11 @@ def test_a_row_is_the_same_in_any_block_in_any_order_and_with_any_cache(
     order = data.draw(st.permutations(range(len(texts))))
     edges = sorted({0, len(texts), *(min(cut, len(texts)) for cut in cuts)})
     with pytest.MonkeyPatch.context() as patch:
+        alone = [build_trees(shared_graph, policy, trunks_of([text]), tokenize) for text in texts]
         if small:  # caches that start anew all the time, groups of rows of one row each
             patch.setattr(candidates, "MAX_CACHED_TRIPLES", 3)
             patch.setattr(branches, "MAX_CACHED_TEXTS", 2)
             patch.setattr(graft, "_AT_ONCE", 4)
-        alone = [build_trees(shared_graph, policy, trunks_of([text]), tokenize) for text in texts]
         builder = TreeBuilder(shared_graph, policy, tokenize)
         same(builder.build(trunks_of([texts[k] for k in order])), [alone[k] for k in order])
         for a, b in pairwise(edges):
@@ -424,6 +440,18 @@ def test_a_row_is_the_same_in_any_block_in_any_order_and_with_any_cache(
 @pytest.fixture(scope="module")
 def shared_graph(tmp_path_factory: pytest.TempPathFactory) -> KnowledgeGraph:
     return graph_of(tmp_path_factory.mktemp("kg"), *LINES)
+
+
+def test_rows_decided_in_several_groups_keep_their_budgets_and_parents(
+    shared_graph: KnowledgeGraph, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    policy = GraftPolicy(depth=2, max_length=20, branches_per_row=4, branches_per_mention=1)
+    blocks = trunks_of(["丁", "乙甲", "丙甲甲乙丙乙", "甲乙乙乙丙甲", "", "丙乙丙乙丙乙丙乙"])
+    whole = build_trees(shared_graph, policy, blocks, tokenize)
+    for name in ("branches_depth_2", "dropped_row_limit", "dropped_budget"):
+        assert whole.counters[name] > 0
+    monkeypatch.setattr(graft, "_AT_ONCE", 1)
+    same(build_trees(shared_graph, policy, blocks, tokenize), [whole])
 
 
 def test_threads_share_a_builder(shared_graph: KnowledgeGraph, monkeypatch: pytest.MonkeyPatch) -> None:
