@@ -168,6 +168,14 @@ def test_depth_2_names_the_branch_and_its_loops(tmp_path: Path) -> None:
     assert {d.subject for d in decisions} == {graph.subject_id("苹果")}
 
 
+def test_a_loop_is_no_repetition_of_what_was_not_wanted(tmp_path: Path) -> None:
+    graph = graph_of(tmp_path, "苹果\t类\t水果", "水果\t坏\t苹果", "水果\t例\t苹果", "水果\t如\t苹果")
+    decisions = explained(graph, "苹果", depth=2, exclude_predicates=frozenset({"坏"}))
+    assert told(graph, decisions) == [
+        "水果: kept", "苹果: predicate", "苹果: loop", "苹果: object_repeated",
+    ]  # fmt: skip
+
+
 @pytest.mark.parametrize("rank", ["file", "shortest", "most_frequent"])
 def test_a_subject_with_a_great_many_objects_is_listed_in_part(tmp_path: Path, rank: str) -> None:
     count = 100_000
