@@ -196,9 +196,10 @@ def test_a_line_past_the_limit_is_rejected_and_the_next_one_read(last: bytes) ->
     good = "甲乙\t类\t丙\n".encode()
     long = "丁戊\t类\t".encode() + b"x" * 1000 + b"\n"
     with blocks_of(64, 200):
-        rows, _, rejects = read(good + long + good + good.strip() + last)
-    assert [row[3] for row in rows] == [1, 3, 4]
-    (reject,) = rejects
+        rows, _, rejects = read(good + long + good + b"x\n" + good.strip() + last)
+    assert [row[3] for row in rows] == [1, 3, 5]
+    reject, after = rejects
+    assert (after.line, after.byte) == (4, len(good + long + good))
     assert (reject.line, reject.byte, reject.reason) == (2, len(good), "line_too_long")
     assert reject.detail == f"a line of {len(long)} bytes, at most 200"
     with blocks_of(64, 200):
