@@ -44,11 +44,13 @@ def clean(rows: Rows, folding: Folding, stop: Iterable[str], left_out: dict[str,
     return Kept(index[first], keys, key, object_key)
 
 
-def _keys(folded: pa.LargeStringArray) -> tuple[pa.LargeStringArray, np.ndarray]:
+def _keys(folded: pa.ChunkedArray) -> tuple[pa.LargeStringArray, np.ndarray]:
     """Distinct strings, ascending, and int32 places in them."""
-    encoded = folded.dictionary_encode()
-    order, rank = strings.ranks(encoded.dictionary)
-    return strings.take(encoded.dictionary, order), rank[encoded.indices.to_numpy()]
+    encoded = folded.dictionary_encode().chunks
+    distinct = encoded[-1].dictionary if encoded else pa.array([], pa.large_string())
+    order, rank = strings.ranks(distinct)
+    codes = [rank[chunk.indices.to_numpy()] for chunk in encoded]
+    return strings.take(distinct, order), np.concatenate([rank[:0], *codes])
 
 
 def _are_stopped(keys: pa.LargeStringArray, stop: set[str]) -> np.ndarray:
@@ -58,7 +60,7 @@ def _are_stopped(keys: pa.LargeStringArray, stop: set[str]) -> np.ndarray:
     return pc.is_in(keys, value_set=pa.array(stored, pa.large_string())).to_numpy(zero_copy_only=False)
 
 
-def _index_in(values: pa.LargeStringArray, among: pa.LargeStringArray) -> np.ndarray:
+def _index_in(values: pa.ChunkedArray, among: pa.LargeStringArray) -> np.ndarray:
     """int32: place of each value in `among`, which are distinct, or -1."""
     return pc.index_in(values, value_set=among).fill_null(-1).to_numpy()
 

@@ -65,6 +65,8 @@ class Encoder:
             self._codes.append(new[at : at + len(strings)].astype(np.int32, copy=False)[codes])
             at += len(strings)
         self._pending, self._pending_bytes = [], 0
+        del chunks, encoded
+        pa.default_memory_pool().release_unused()  # what was merged is as large as all there is
 
 
 def ranks(strings: pa.LargeStringArray) -> tuple[np.ndarray, np.ndarray]:
@@ -108,12 +110,10 @@ def code_points(strings: pa.LargeStringArray) -> np.ndarray:
     return np.concatenate(parts) if parts else np.empty(0, np.uint32)
 
 
-def fold(strings: pa.LargeStringArray, folding: Folding) -> pa.LargeStringArray:
-    """The strings folded; the array itself where the rule is the identity."""
-    if not folding.names:
-        return strings
-    parts = [_fold(part, folding) for part in _slices(strings)]
-    return pa.concat_arrays(parts) if parts else strings
+def fold(strings: pa.LargeStringArray, folding: Folding) -> pa.ChunkedArray:
+    """The strings folded. Stretches that folding does not change are not copied."""
+    parts = [_fold(part, folding) for part in _slices(strings)] if folding.names else [strings]
+    return pa.chunked_array(parts, pa.large_string())
 
 
 def _fold(strings: pa.LargeStringArray, folding: Folding) -> pa.LargeStringArray:
