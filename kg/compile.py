@@ -93,6 +93,7 @@ def compile_graph(
     if not paths:
         raise GraphError("no triples files were named; expected at least one")
     out = Path(out)
+    folding = Folding.build(options.fold)  # before the reading, as it may lack a library
     with store.new_folder(out) as folder:
         counts = ReadCounts()
         rows = gather(
@@ -103,8 +104,6 @@ def compile_graph(
             counts=counts,
             open_binary=open_binary,
         )
-        pa.default_memory_pool().release_unused()
-        folding = Folding.build(options.fold)
         kept = clean(rows, folding, options.stop, counts.left_out)
         if not len(kept.rows):
             raise GraphError(_nothing(paths, counts))
