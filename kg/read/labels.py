@@ -34,7 +34,7 @@ class LabelTable:
 
     def of(self, iris: pa.LargeStringArray) -> pa.LargeStringArray:
         """The texts of IRIs, null where there is none (or no IRI)."""
-        return self.texts.take(pc.index_in(iris, value_set=self.iris, skip_nulls=True))
+        return self.texts.take(pc.index_in(iris, value_set=self.iris))
 
 
 def classifier(language: str | None) -> Callable[[str | None], int]:

@@ -119,6 +119,13 @@ def test_a_record_with_bytes_that_are_not_utf8_is_rejected_alone() -> None:
         assert [(r.line, r.reason) for r in rejects] == [(2, "bad_encoding"), (5, "bad_encoding")]
 
 
+def test_a_record_with_such_bytes_is_rejected_where_it_ends_blocks_later() -> None:
+    with blocks_of(8):
+        rows, _, rejects = read(HEAD + b'a,b,"\xff\n' + b"c\n" * 20 + b'"\nd,e,f\n', "a.csv")
+    assert [row[3] for row in rows] == [24]
+    assert [(r.line, r.reason) for r in rejects] == [(2, "bad_encoding")]
+
+
 def test_long_fields_are_read() -> None:
     (row,) = read(HEAD + b'a,b,"' + (b"c" * 999 + b"\n") * 10_000 + b'd"\n', "a.csv")[0]
     assert len(row[2]) == 10_000_001

@@ -83,6 +83,7 @@ def test_labels_stand_in_any_file_and_behind_their_use() -> None:
         (["rdfs:label 'b'@en", "rdfs:label '0'", "rdfs:label '1'"], "zh", "0"),
         (["rdfs:label 'b'@zh", "rdfs:label '乙'@zh", "rdfs:label 'B'@ZH"], "zh", "B"),
         (["rdfs:label 'b'@en", "skos:prefLabel 'c'@zh"], "zh", "c"),
+        (["rdfs:label 'z'", "skos:prefLabel 'A'@zh"], "zh", "z"),
         (["rdfs:label 'b'@zh", "rdfs:label 'a'@zh-Hans"], "zh-Hans", "a"),
         (["rdfs:label 'b'@zho"], "zh", None),
         (["rdfs:label '𠀀'", "rdfs:label '￼'"], None, "￼"),  # by code point, not by UTF-16 unit
@@ -189,6 +190,12 @@ def test_labels_that_are_written_with_escapes_are_found() -> None:
 def test_the_first_error_of_a_document_stops(name: str, content: str | bytes, message: str) -> None:
     with pytest.raises(GraphError, match=message):
         read(content if isinstance(content, bytes) else content.encode(), name)
+
+
+def test_iris_that_are_not_quite_iris_do_no_harm_in_documents() -> None:
+    content = (PREFIXES + "<x y> :p 'o' . <x y> rdfs:label 'A' .").encode()
+    assert read(content, "a.ttl")[0] == [("A", "p", "o", 1)]
+    assert [r.reason for r in read(b"<x y> <http://x/p> 'o' .\n", "a.nt")[2]] == ["bad_syntax"]
 
 
 def test_a_syntax_has_to_be_told_by_the_name() -> None:
