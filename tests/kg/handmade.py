@@ -69,9 +69,7 @@ def words_of(cuts: Sequence[Sequence[tuple[int, int]]]) -> Words:
     return Words(starts, stops, np.cumsum([0, *map(len, cuts)]).astype(np.int64))
 
 
-def graph_of(
-    folder: Path, *lines: str, name: str = "graph", fold: tuple[str, ...] = ()
-) -> KnowledgeGraph:
+def graph_of(folder: Path, *lines: str, name: str = "graph", fold: tuple[str, ...] = ()) -> KnowledgeGraph:
     """A graph compiled from `.spo` lines, without waiting for the disk to have them for good."""
     source = folder / f"{name}.spo"
     source.write_bytes("".join(line + "\n" for line in lines).encode())
