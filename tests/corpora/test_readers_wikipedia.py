@@ -217,6 +217,36 @@ def test_a_page_that_is_too_long(tmp_path: Path) -> None:
     assert [raw[f.start :].startswith(b"<page>") for f in found] == [True] * 3
 
 
+def test_ranges_that_end_in_a_tag(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    raw = dump(page(1, "a"), page(2, "b"), page(3, "c"))
+    (tmp_path / "a.xml").write_bytes(raw)
+    monkeypatch.setattr(wikidump, "CHUNK", 5)
+    monkeypatch.setattr(wikidump, "LOOKAHEAD", 3)
+
+    def pages(start: int, stop: int | None) -> list[RawPage | TooLong]:
+        with (tmp_path / "a.xml").open("rb") as file:
+            file.seek(start)
+            return list(read_pages(file, "a.xml", start, stop))
+
+    starts = [m.start() for m in re.finditer(b"<page>", raw)]
+    for cut in [c for at in starts for c in range(at - 8, at + 9)]:
+        assert [p.start for p in pages(0, cut)] == [at for at in starts if at < cut]
+        assert [p.start for p in pages(cut, len(raw))] == [at for at in starts if at >= cut]
+    for start in range(len(raw) - 20, len(raw)):  # a range that holds no more than the end of the last tag
+        assert pages(start, len(raw)) == []
+
+
+@pytest.mark.parametrize("cut", [1, 5, 12, 13, 14, 20])
+def test_a_dump_that_lacks_its_last_bytes_fails(read: Callable[..., Read], cut: int) -> None:
+    raw = dump(*(page(i, "甲 " * 50) for i in range(1, 30))).rstrip()[:-cut]
+    where = (
+        "without </mediawiki>" if raw.rstrip().endswith(b"</page>") or cut < 13 else "in the page that starts"
+    )
+    for block_bytes in (1 << 20, 700):
+        with pytest.raises(CorruptFileError, match=where):
+            read(raw, name="a.xml", block_bytes=block_bytes, **WIKI)
+
+
 @pytest.mark.parametrize("keep", [0.0, 0.05, 0.3, 0.6, 0.9, 0.999])
 def test_a_dump_that_is_cut_off_fails(read: Callable[..., Read], keep: float) -> None:
     raw = dump(*(page(i, "甲 " * 50) for i in range(1, 30))).rstrip()

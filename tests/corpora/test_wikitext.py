@@ -26,7 +26,7 @@ def plain(wikitext: str, language: str = "en", **options: bool) -> str:
         ("[[File:a.jpg|thumb|x [[y]] {{z}}]]b [[Image:c.png]] [[文件:d.png|e]]", "b"),
         ("a [[de:B]] [[zh-yue:C]] [[wikt:d|e]] [[It: f]] [[doi:1/2]]", "a e It: f doi:1/2"),
         ("[[a|b [[c]] ''d'']] [[e\nf]] [[g|h|i]]", "b c d e f h|i"),
-        ("[http://a [[b|c]] d] [[http://e f]]", "c d f"),
+        ("[http://a [[b|c]] d] [[http://e f]] [http://g h\ni]", "c d f [http://g h i]"),
         # templates
         ("a {{cite web|url=http://x|title=[[y]]}} {{coord|1|2}} b{{fact}}.", "a b."),
         ("{{Infobox\n| a = {{b|c}}\n| d = [[e]]\n}}\nText.", "Text."),
@@ -80,6 +80,7 @@ def plain(wikitext: str, language: str = "en", **options: bool) -> str:
         ("中文\n中文\nabc\nd", "中文中文 abc d"),
         ("a\n----\nb<div>c</div>d\n<blockquote>e</blockquote>", "a\n\nb\n\nc\n\nd\n\ne"),
         ("<poem>\na\nb<ref>c</ref>\n</poem>", "a\nb"),
+        ("* {{cite book}}, a\n* {{x}} : b", "a\n\nb"),
         ("a\n* {{x}}\n* [[Category:y]]\n*", "a"),
     ],
 )
@@ -121,6 +122,7 @@ def test_quotes_are_balanced_as_the_wiki_does() -> None:
         ("-{zh-hans:a-{zh-hans:b;zh-hant:c}-; zh-hant:d-{e}-}-", "ab", "de"),
         ("-{zh-hans:[[甲|乙]];zh-hant:{{lang|en|x;y}}}-", "乙", "x;y"),
         ("-{{lang|en|a}}- [[-{b}-]]", "-a- b", "-a- b"),
+        ("-{zh-hans:{{lang|en|x}}-y;zh-hant:z}-", "x-y", "z"),
         ("-{zh-hans:甲", "zh-hans:甲", "zh-hans:甲"),
         ("-{{{lang|en|a}}}-", "a", "a"),
     ],
@@ -231,7 +233,23 @@ def test_hostile_pages_cost_their_length(unit: str) -> None:
     """200 kB of each within seconds: what a parser by itself takes minutes for, or runs out of stack."""
     start = time.process_time()
     plain(unit * (200_000 // len(unit)), "zh")
-    assert time.process_time() - start < 5
+    assert time.process_time() - start < 15
+
+
+def test_a_closing_tag_that_is_missing_is_looked_for_once() -> None:
+    start = time.process_time()
+    assert plain("<ref>" * 200_000) == ""
+    assert time.process_time() - start < 15
+
+
+def test_the_parser_gets_a_page_by_bounded_pieces(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(page, "MAX_PARTS", 23)
+    assert plain("{{lang|en|[[a|b]]}} " * 9) == "b b b b"  # five parts each
+    nested = [plain("{{nobr|" * n + "x [[a|b [[c]]]]" + "}}" * n + " y") for n in (18, 19)]
+    monkeypatch.undo()
+    assert nested == ["y", "y"]
+    nested = [plain("{{nobr|" * n + "x [[a|b [[c]]]]" + "}}" * n + " y") for n in (18, 19)]
+    assert nested == ["x b c y", "y"]
 
 
 def test_many_nested_braces() -> None:
@@ -248,4 +266,4 @@ def test_the_table_of_templates_is_lower_case() -> None:
     names = [*templates._PICK, *templates._JOIN, *templates._CONSTANT, *templates._MONEY, *templates._RULES]
     assert all(name == " ".join(name.lower().split()) for name in names)
     assert len(names) == len(set(names)) and templates.known(" Template:Nowrap_ ") is not None
-    assert templates.known("x" * 1000) is None
+    assert templates.known("formatnum:1") and templates.known("formatnum:" + "1" * 1000) is None
