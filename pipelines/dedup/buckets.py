@@ -93,14 +93,14 @@ class _Pool:
             wanted &= self._own[left] != self._own[right]
         count = len(self._documents)
         low, high = np.minimum(left, right)[wanted], np.maximum(left, right)[wanted]
-        codes = np.unique(low * count + high)
+        codes = _distinct(low * count + high)
         codes = codes[~np.isin(codes, self._vain, assume_unique=True)]
         if not len(codes):
             return
         left, right = codes // count, codes % count
         alike = self._alike(self._documents[left], self._documents[right])
         self.compared += len(codes)
-        self._vain = np.union1d(self._vain, codes[~alike])
+        self._vain = np.concatenate([self._vain, codes[~alike]])
         self._left.append(left[alike])
         self._right.append(right[alike])
         self.labels = join(self.labels, left[alike], right[alike])
@@ -113,6 +113,12 @@ class _Pool:
         left, right = (np.concatenate([np.zeros(0, np.int64), *side]) for side in (self._left, self._right))
         order = np.lexsort((right, left))
         return Pairs(self._documents[left[order]], self._documents[right[order]])
+
+
+def _distinct(values: Ints) -> Ints:
+    """Sorted, each once; several times faster than `np.unique`, which hashes them first."""
+    values = np.sort(values)
+    return values[np.append(True, values[1:] != values[:-1])] if len(values) else values
 
 
 def _small_buckets(pool: _Pool, members: Ints, starts: Ints, sizes: Ints) -> None:

@@ -40,7 +40,7 @@ if TYPE_CHECKING:
     from pipelines.flow import Options
 
 DEDUP = "dedup"
-_SIGNED, _MATCHED, _KEY = "signed", "matched", "key.json"
+_KEY = "key.json"
 
 
 class Deduplication:
@@ -61,7 +61,7 @@ class Deduplication:
         sources = [Source(*against, {AGAINST: first[AGAINST]})] if against is not None else []
         sources.append(Source(config.input, config.task, {b.split: first[b.split] for b in own}))
         self.work = files.join(self.folder, engine.WORK)
-        self.signed = files.join(self.work, _SIGNED)
+        self.signed, self.matched = (files.join(self.work, name) for name in ("signed", "matched"))
         sign = Sign(dedup, primary_language(config.language), sources, self.signed)
         self.sign_run = engine.Run(sign, self.blocks, self.signed, refusals.raw_inputs(self.blocks))
         self.match = Match(
@@ -134,9 +134,16 @@ class Deduplication:
             files.remove(files.join(self.folder, name))
         self._clean()
 
+        files.remove(files.join(self.work, _KEY))
+
     def _clean(self) -> None:
-        for name in (_SIGNED, _MATCHED, _KEY):
-            files.remove(files.join(self.work, name))
+        """Remove the work of both stages; on an object store, where folders are only names, file by file."""
+        runs = files.join(self.signed, RUNS)
+        for name in files.list_names(runs):
+            files.remove(files.join(runs, name))
+        for folder in (self.signed, self.matched):
+            engine.discard(folder)
+            files.remove(folder)
 
     def _work(self, options: Options) -> Result:
         files.make_dirs(files.join(self.signed, RUNS))
@@ -145,7 +152,7 @@ class Deduplication:
         refusals.refuse_changed_inputs(self.sign_run)
         self._refuse_unread(signed)
         ranges = key_ranges(list_runs(files.join(self.signed, RUNS)))
-        matched = engine.Run(self.match, ranges, files.join(self.work, _MATCHED))
+        matched = engine.Run(self.match, ranges, self.matched)
         found = _execute("match", matched, options)
         documents = SignedDocuments(self.signed, self.order)
         pairs = [pair for block in ranges for pair in _pairs(files.join(matched.out, block.shard_name))]
@@ -170,8 +177,7 @@ class Deduplication:
         for folder, name, content in written:
             with files.write_atomic(files.join(folder, name)) as sink:
                 sink.write(content)
-        for name in (_SIGNED, _MATCHED):
-            files.remove(files.join(self.work, name))
+        self._clean()
         if uncompared:
             options.console.print(
                 Text(

@@ -50,8 +50,9 @@ def words(folded: Folded) -> tuple[Hashes, Ints]:
     A word is a polynomial over its code points modulo 2**64, mixed.
     """
     codes, offsets, breaks = folded
-    starts = np.union1d(offsets[:-1], breaks)
-    starts = starts[starts < len(codes)]
+    first = np.zeros(len(codes) + 1, bool)
+    first[offsets] = first[breaks] = True
+    starts = np.flatnonzero(first[:-1])
     lengths = np.diff(np.append(starts, len(codes)))
     powers = np.full(int(lengths.max(initial=1)), constants(_WORD, 1)[0])
     powers[0] = 1

@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import bz2
 import errno
+import gc
 import gzip
 import os
 import pickle
@@ -276,6 +277,9 @@ def remote(tmp_path: Path) -> str:
                     name = "shelf://" + str(at.relative_to(root))
                     yield FileMetadata(name, at.stat().st_size, at.stat().st_mtime)
 
+        def metadata(self, path):
+            return next(self._list(path)) if "://" in path else super().metadata(path)
+
         def create(self, path, mime_type="x", compression_type="auto"):
             return super().create(self._local(path), mime_type, compression_type)
 
@@ -296,6 +300,7 @@ def remote(tmp_path: Path) -> str:
 
     yield "shelf://bucket"
     del Shelf
+    gc.collect()  # Beam finds filesystems among the classes that are alive
     shutil.rmtree(root)
 
 

@@ -62,11 +62,11 @@ def plainly() -> Iterator[None]:
 
 
 def dedup(
-    folder: Path, out: Path, settings: Config | None = None, how: Options | None = None, **keys: Any
+    folder: Path, out: Path | str, settings: Config | None = None, how: Options | None = None, **keys: Any
 ) -> Drops:
     """Deduplicate the corpus that lies in `folder`."""
     found = Deduplication(settings or config(), str(folder / "c.yaml"), str(out), DedupConfig(**keys))
-    return found.run(how or options(out))
+    return found.run(how or options(Path(out)))
 
 
 def dropped(out: Path) -> pa.Table:

@@ -10,6 +10,7 @@ import signal
 import subprocess
 import sys
 import time
+from dataclasses import replace
 from pathlib import Path
 
 import pyarrow as pa
@@ -18,11 +19,15 @@ from hypothesis import HealthCheck, given
 from hypothesis import settings as limits
 from hypothesis import strategies as st
 
+from corpora import files
+from corpora.blocks import Block
+from corpora.plan import plan_blocks
 from pipelines import runners
 from pipelines.dedup import sign
 from pipelines.dedup.config import AgainstConfig
 from pipelines.engine import RunError
 from pipelines.section import ConfigError
+from tests.corpora.test_files import remote  # noqa: F401
 from tests.pipelines.dedup import slow
 from tests.pipelines.dedup.planted import plant
 from tests.pipelines.dedup.running import config, corpus, dedup, dropped, gone, options, plainly
@@ -241,6 +246,10 @@ def many(tmp_path_factory: pytest.TempPathFactory) -> Path:
 SMALL = config(block_bytes=8192)
 
 
+def blocks_of(folder: Path) -> list[Block]:
+    return plan_blocks(SMALL.input, str(folder), SMALL.run.block_bytes)
+
+
 @pytest.fixture(scope="module")
 def expected(many: Path, tmp_path_factory: pytest.TempPathFactory) -> dict[str, bytes]:
     out = tmp_path_factory.mktemp("expected")
@@ -324,6 +333,24 @@ def test_finished_work_is_not_done_again_and_changed_work_not_used(many: Path, t
         dedup(source, out, SMALL)
     with plainly():
         dedup(source, out, SMALL, options(out, overwrite=True), threshold=0.9)
+
+
+def test_another_filesystem_gets_the_same_bytes(
+    many: Path,
+    expected: dict[str, bytes],
+    remote: str,  # noqa: F811
+    tmp_path: Path,
+) -> None:
+    out = f"{remote}/out"
+    how = replace(options(tmp_path), out=out)
+    with plainly():
+        drops = dedup(many, out, SMALL, how)
+        assert dedup(many, out, SMALL, how).result == drops.result
+        dedup(many, out, SMALL, replace(how, overwrite=True), near=False)
+        dedup(many, out, SMALL, replace(how, overwrite=True))
+    assert {n: files.read_bytes(f"{out}/dedup/{n}") for n in expected} == expected
+    lost = [len(rows) for b in blocks_of(many) if (rows := drops.of(b)._records) is not None]
+    assert lost == drops.result.blocks["train"]
 
 
 # --- hostile ----------------------------------------------------------------------------------
