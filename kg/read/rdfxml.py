@@ -32,7 +32,6 @@ class PlainXml:
         self._ready = b""
         self._ended = False
         self._depth = self._text = self._quiet = 0
-        # S314: what makes Expat unsafe is answered below, and tested.
         self._expat = parser = expat.ParserCreate()
         parser.ordered_attributes = True
         parser.buffer_text = True
@@ -69,7 +68,6 @@ class PlainXml:
 
     def _start(self, name: str, attributes: list[str]) -> None:
         self._depth += 1
-        self._text = 0
         if self._depth > MAX_DEPTH:
             raise self._wrong(f"elements nest deeper than {MAX_DEPTH}")
         pairs = zip(attributes[::2], attributes[1::2], strict=True)
@@ -84,7 +82,7 @@ class PlainXml:
         self._text += len(text)
         if self._text > MAX_LINE_BYTES:
             raise self._wrong(f"a text of more than {MAX_LINE_BYTES:,} characters")
-        self._out.append(escape(text, {"\r": "&#13;"}))
+        self._out.append(escape(text))
 
     def _external(self, context: str | None, base: str | None, system: str | None, public: str | None) -> int:
         raise self._wrong(f"a reference to an external entity ({system!r}), and those are not read")

@@ -90,6 +90,7 @@ def test_elements_that_nest_too_deep(monkeypatch: pytest.MonkeyPatch) -> None:
         values(nested(300))
     monkeypatch.setattr(rdfxml, "MAX_DEPTH", 20)
     assert values(nested(18)) == []
+    assert values(document(about("o") * 100)) == ["o"] * 100
     with pytest.raises(GraphError, match="deeper than 20"):
         values(nested(20))
 
