@@ -50,8 +50,8 @@ class DedupConfig(Section):
     near: bool = True
     """Also drop near duplicates; without, only texts that are equal but for case, width, white space and
     punctuation."""
-    threshold: Annotated[float, Field(ge=0.5, le=1.0)] = 0.8
-    """Jaccard similarity of the shingles from which on two documents are near duplicates."""
+    threshold: Annotated[float, Field(gt=0.5, le=1.0)] = 0.8
+    """Jaccard similarity of the shingles from which on two documents are near duplicates; above 0.5."""
     shingle: Literal["auto", "characters", "words"] = "auto"
     """`auto`: characters in languages written without spaces (zh, ja, th, ...), words in others."""
     ngram: Count | None = None

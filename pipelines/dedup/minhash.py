@@ -100,12 +100,15 @@ def _smallest(
     return result
 
 
-def band_keys(found: NDArray[np.uint32], banding: Banding, salt: int = 0) -> Hashes:
-    """Keys uint64[bands, sets] of signatures: equal where the rows of the band are, and the band and the salt."""
+def band_keys(found: NDArray[np.uint32], banding: Banding, lone: Hashes, salt: int = 0) -> Hashes:
+    """Keys uint64[bands, sets] of signatures: equal where the rows of the band are, and band, `lone` and salt.
+
+    `lone` uint64[sets] tells sets of a single element apart that have the same 32 bits.
+    """
     bands, rows = banding
     factors = constants(_BAND, rows)
     parts = found.reshape(bands, rows, -1)
     keys = np.repeat(mix(constants(_BAND + 1, bands) ^ np.uint64(salt))[:, None], parts.shape[2], axis=1)
     for row in range(rows):
         keys += parts[:, row] * factors[row]
-    return mix(keys)
+    return mix(keys ^ lone)

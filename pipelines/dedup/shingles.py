@@ -1,9 +1,10 @@
 """Shingles: the overlapping runs of n characters, or of n words, that a text is made of, as hashes.
 
 A text is the set of its shingles (Broder, 1997), and each shingle is 32 bits of a hash: two texts of a
-thousand shingles each share a hash by chance once in four thousand pairs. A text with fewer than n
-characters or words is one shingle, an empty one has none. Everything is computed for a whole batch of
-texts at once.
+thousand shingles each share a hash by chance once in four thousand pairs. Where all of a text is one shingle,
+32 bits would take two of a hundred thousand such texts for one, so there the whole hash is given as well.
+A text with fewer than n characters or words is one shingle, an empty one has none. Everything is computed
+for a whole batch of texts at once.
 """
 
 from __future__ import annotations
@@ -62,8 +63,11 @@ def words(folded: Folded) -> tuple[Hashes, Ints]:
     return mix(hashes), np.searchsorted(starts, offsets)
 
 
-def shingle_sets(units: NDArray[np.uint32] | Hashes, offsets: Ints, n: int) -> Sets:
-    """The set of shingles of n units of each text; texts are laid end to end, `offsets` int64[texts + 1]."""
+def shingle_sets(units: NDArray[np.uint32] | Hashes, offsets: Ints, n: int) -> tuple[Sets, Hashes]:
+    """The set of shingles of n units of each text; texts are laid end to end, `offsets` int64[texts + 1].
+
+    Returns the sets, and uint64[texts]: the whole hash where the set has a single one, else 0.
+    """
     sizes = np.diff(offsets)
     if (short := (sizes > 0) & (sizes < n)).any():
         padded = bounds(np.where(short, n, sizes))
@@ -73,13 +77,14 @@ def shingle_sets(units: NDArray[np.uint32] | Hashes, offsets: Ints, n: int) -> S
         sizes = np.diff(offsets)
     counts = np.maximum(sizes - (n - 1), 0)
     if not counts.any():
-        return Sets(np.zeros(0, np.uint32), bounds(counts))
+        return Sets(np.zeros(0, np.uint32), bounds(counts)), np.zeros(len(counts), np.uint64)
     factors = constants(_PLACE, n)
     whole = len(units) - (n - 1)
     hashes = units[:whole] * factors[0]
     for place in range(1, n):
         hashes += units[place : place + whole] * factors[place]
     hashes = mix(hashes)[ranges(offsets[:-1], counts)]
+    first = hashes[np.minimum(bounds(counts)[:-1], len(hashes) - 1)]
     # Sorted by text, then by hash, in one go.
     hashes >>= np.uint64(32)
     hashes |= np.repeat(np.arange(len(counts), dtype=np.uint64) << np.uint64(32), counts)
@@ -87,4 +92,5 @@ def shingle_sets(units: NDArray[np.uint32] | Hashes, offsets: Ints, n: int) -> S
     fresh = np.append(True, hashes[1:] != hashes[:-1])
     hashes = hashes[fresh]
     edges = np.arange(len(counts) + 1, dtype=np.uint64) << np.uint64(32)
-    return Sets(hashes.astype(np.uint32), np.searchsorted(hashes, edges).astype(np.int64))
+    sets = Sets(hashes.astype(np.uint32), np.searchsorted(hashes, edges).astype(np.int64))
+    return sets, np.where(sets.sizes == 1, first, np.uint64(0))

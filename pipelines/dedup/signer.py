@@ -26,6 +26,7 @@ SLICE = 1 << 20
 """Characters of a long text that are gone through at a time; a word ends there at the latest."""
 
 _NO_CODES: Codes = np.zeros(0, np.uint32)
+_NO_HASHES: Hashes = np.zeros(0, np.uint64)
 
 
 class Signed(NamedTuple):
@@ -71,10 +72,10 @@ class Signer:
             for text, start, stop in zip(texts, edges[:-1], edges[1:], strict=True)
         ]
         if self._banding is None:
-            return self._signed(digests, None, Sets(_NO_CODES, np.zeros_like(folded.offsets)))
+            return self._signed(digests, None, Sets(_NO_CODES, np.zeros_like(folded.offsets)), _NO_HASHES)
         units, offsets = (folded.codes, folded.offsets) if self._characters else words(folded)
-        sets = shingle_sets(units, offsets, self._n)
-        return self._signed(digests, signatures(sets, self._banding.permutations), sets)
+        sets, lone = shingle_sets(units, offsets, self._n)
+        return self._signed(digests, signatures(sets, self._banding.permutations), sets, lone)
 
     def _long(self, text: str, size: int) -> Signed:
         digest, empty = self._hash(), self._hash().digest()
@@ -86,12 +87,12 @@ class Signer:
                 digest.update(folded.codes)
                 yield folded
 
-        smallest, values = None, _NO_CODES
+        smallest, values, lone = None, _NO_CODES, np.zeros(1, np.uint64)
         for units in _overlapping(
             slices() if self._characters else _whole_words(slices(), size), self._units, self._n
         ):
             if self._banding is not None:
-                sets = shingle_sets(units, np.array([0, len(units)]), self._n)
+                sets, lone = shingle_sets(units, np.array([0, len(units)]), self._n)
                 found = signatures(sets, self._banding.permutations)
                 smallest = found if smallest is None else np.minimum(smallest, found)
                 # One more than is kept, to know whether there are more.
@@ -99,16 +100,19 @@ class Signer:
         digests = [self._of_unfolded(text) if digest.digest() == empty else digest.digest()]
         if smallest is None and self._banding is not None:
             smallest = np.zeros((self._banding.permutations, 1), np.uint32)
-        return self._signed(digests, smallest, Sets(values, np.array([0, len(values)])))
+        lone = lone if len(values) == 1 else np.zeros_like(lone)
+        return self._signed(digests, smallest, Sets(values, np.array([0, len(values)])), lone)
 
     def _units(self, folded: Folded) -> Any:
         return folded.codes if self._characters else words(folded)[0]
 
-    def _signed(self, digests: list[bytes], found: NDArray[np.uint32] | None, sets: Sets) -> Signed:
+    def _signed(
+        self, digests: list[bytes], found: NDArray[np.uint32] | None, sets: Sets, lone: Hashes
+    ) -> Signed:
         if self._banding is None or found is None:
             keys: Hashes = np.zeros((0, len(digests)), np.uint64)
         else:
-            keys = band_keys(found, self._banding, self._salt)
+            keys = band_keys(found, self._banding, lone, self._salt)
         return Signed(digests, keys, sets.head(MOST), sets.sizes > MOST)
 
     def _hash(self, data: Any = b"") -> Any:

@@ -17,7 +17,7 @@ INPUT = InputConfig.model_validate(
 @pytest.mark.parametrize(
     ("keys", "message"),
     [
-        ({"threshold": 0.4}, "greater than or equal to 0.5"),
+        ({"threshold": 0.5}, "greater than 0.5"),
         ({"within": False}, "`within: false` leaves nothing to do without `against`"),
         ({"near": False, "threshold": 0.9}, "threshold, shingle and ngram are for near duplicates"),
         ({"ngram": 0}, "greater than or equal to 1"),

@@ -45,7 +45,7 @@ def content(out: Path) -> dict[str, bytes]:
 
 @given(
     st.lists(LINE, min_size=1, max_size=25),
-    st.sampled_from([0.5, 0.8, 1.0]),
+    st.sampled_from([0.51, 0.8, 1.0]),
     st.booleans(),
     st.integers(1, 40),
 )

@@ -57,7 +57,7 @@ def test_recall_is_that_of_random_permutations(size: int, similarity: float) -> 
     found = signatures(make(lists), banding.permutations)
     same = (found[:, ::2] == found[:, 1::2]).mean()
     assert abs(same - true) < 4 * np.sqrt(true * (1 - true) / (pairs * banding.permutations)) + 0.004
-    keys = band_keys(found, banding)
+    keys = band_keys(found, banding, np.zeros(found.shape[1], np.uint64))
     recall = (keys[:, ::2] == keys[:, 1::2]).any(axis=0).mean()
     expected = banding.recall(true)
     assert abs(recall - expected) < 4 * np.sqrt(expected * (1 - expected) / pairs) + 0.004
@@ -71,13 +71,15 @@ def test_bands_find_what_is_at_the_threshold(threshold: float) -> None:
         assert Banding(banding.bands - 1, banding.rows).recall(threshold) < 0.995
 
 
-def test_keys_tell_bands_and_salts_apart() -> None:
-    found = np.full((6, 4), 9, np.uint32)
-    keys = band_keys(found, Banding(3, 2))
+def test_keys_tell_bands_salts_and_lone_elements_apart() -> None:
+    found, banding, none = np.full((6, 4), 9, np.uint32), Banding(3, 2), np.zeros(4, np.uint64)
+    keys = band_keys(found, banding, none)
     assert (keys == keys[:, :1]).all()
-    assert len({*keys[:, 0].tolist(), *band_keys(found, Banding(3, 2), salt=1)[:, 0].tolist()}) == 6
+    salted = band_keys(found, banding, none, salt=1)
+    lone = band_keys(found, banding, none + np.uint64(1))
+    assert len({int(k) for some in (keys, salted, lone) for k in some[:, 0]}) == 9
     found[0, 1] = 8
-    assert (band_keys(found, Banding(3, 2)) == keys).tolist() == [
+    assert (band_keys(found, banding, none) == keys).tolist() == [
         [True, False, True, True],
         [True] * 4,
         [True] * 4,

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from corpora import files
@@ -26,6 +26,7 @@ def write(folder: Path, lists: list[list[int]]) -> list[tuple[int, int]]:
     return rows
 
 
+@settings(deadline=None)
 @given(
     lists=st.lists(st.lists(KEYS, max_size=20), max_size=5),
     edges=st.lists(KEYS, max_size=3),

@@ -15,7 +15,7 @@ TEXTS = st.lists(st.text("ab 好é,", max_size=12), max_size=6)
 def sets_of(texts: list[str], n: int, *, characters: bool) -> Sets:
     folded = fold(code_points("".join(texts)), bounds([len(t) for t in texts]))
     units, offsets = (folded.codes, folded.offsets) if characters else words(folded)
-    return shingle_sets(units, offsets, n)
+    return shingle_sets(units, offsets, n)[0]
 
 
 @settings(deadline=None)  # the first text pays for the table
@@ -52,6 +52,20 @@ def test_words_are_what_lies_between_white_space() -> None:
     a, bc, abca, a_too, b, c, bc_too, a_again = hashes.tolist()
     assert (a, bc) == (a_too, bc_too) and a == a_again
     assert len({a, bc, abca, b, c}) == 5
+
+
+@given(TEXTS, st.integers(1, 4))
+def test_a_lone_shingle_has_its_whole_hash(texts: list[str], n: int) -> None:
+    codes = code_points("".join(texts))
+    sets, lone = shingle_sets(codes, bounds([len(t) for t in texts]), n)
+    whole: dict[int, tuple[str, ...]] = {}
+    for at, text in enumerate(texts):
+        expected = slow.shingles(list(text), n)
+        assert (int(lone[at]) != 0) == (len(expected) == 1)
+        if len(expected) == 1:
+            (shingle,) = expected
+            assert whole.setdefault(int(lone[at]), shingle) == shingle
+            assert int(lone[at]) >> 32 == sets.take(np.array([at])).values[0]
 
 
 def test_hashes_of_many_shingles_do_not_collide_more_than_by_chance() -> None:

@@ -62,9 +62,22 @@ def test_sketches_of_long_texts_are_the_smallest_hashes() -> None:
     assert len(short.sets.values) == signer.MOST
 
 
+def test_different_texts_of_one_shingle_are_never_candidates() -> None:
+    """By 32 bits five or so pairs of these would be taken for duplicates."""
+    texts = [f"{chr(0x4E00 + n % 20_000)}{n // 20_000}" for n in range(200_000)]
+    rule = Signer("zh", Banding(1, 2), characters=True, n=5)
+    keys = [rule.sign(texts[at : at + 50_000]).keys[0] for at in range(0, 200_000, 50_000)]
+    assert len(np.unique(np.concatenate(keys))) == len(texts)
+    same = rule.sign(["啊" * 6, "啊" * 9])
+    assert same.keys[0, 0] == same.keys[0, 1]
+    assert same.digests[0] != same.digests[1]
+
+
 def test_a_word_without_end_takes_bounded_memory() -> None:
-    """Cut after two slices at the latest; the folded text itself is not."""
-    text = "x" * 100_000 + " y"
+    """It is cut after two slices at the latest; the text that is hashed as a whole is not."""
+    text = "".join(map(str, range(5000))) + " y"
     rule = Signer("en", BANDING, characters=False, n=2)
-    assert rule.sign([text], slice_size=1000).digests == rule.sign([text]).digests
-    assert len(rule.sign([text], slice_size=1000).sets.values) < 10
+    cut, whole = rule.sign([text], slice_size=1000), rule.sign([text])
+    assert cut.digests == whole.digests
+    assert len(whole.sets.values) == 1
+    assert len(cut.sets.values) >= len(text) // 2000

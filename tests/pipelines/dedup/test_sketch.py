@@ -37,16 +37,15 @@ def test_cut_sets_are_compared_as_far_as_they_are_known(
 
 def test_the_estimate_of_long_documents_is_near() -> None:
     dice = np.random.default_rng(3)
-    left, right, true = [], [], []
-    for _ in range(200):
-        common, own = int(dice.integers(2_000, 20_000)), int(dice.integers(100, 2_000))
-        union = np.unique(dice.integers(0, 2**32, common + 2 * own, dtype=np.uint64))
-        dice.shuffle(union)
-        a, b = set(union[: common + own].tolist()), set(union[own:].tolist())
-        true.append(slow.jaccard(a, b))
-        left.append(set(sorted(a)[:MOST]))
-        right.append(set(sorted(b)[:MOST]))
-    cut = np.ones(200, bool)
-    error = jaccard(make(left), make(right), cut, cut) - np.array(true)
+    pairs, left, right, true = 300, [], [], []
+    for _ in range(pairs):
+        common, own = int(dice.integers(2_000, 10_000)), int(dice.integers(100, 2_000))
+        union = dice.permutation(np.unique(dice.integers(0, 2**32, common + 2 * own, dtype=np.uint64)))
+        true.append((common - (common + 2 * own - len(union))) / len(union))
+        left.append(np.sort(union[: len(union) - own])[:MOST])
+        right.append(np.sort(union[own:])[:MOST])
+    cut, ends = np.ones(pairs, bool), bounds([MOST] * pairs)
+    sets = [Sets(np.concatenate(side).astype(np.uint32), ends) for side in (left, right)]
+    error = jaccard(*sets, cut, cut) - np.array(true)
     assert abs(error.mean()) < 0.003
     assert error.std() < 0.016
