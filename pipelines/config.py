@@ -138,6 +138,10 @@ class Config(Section):
                 "annotate.sentences is 'parser' but annotate.parser is 'none'",
             ),
             (
+                self.input.format in ("text", "wikipedia") and self.task != "pretrain",
+                f"format {self.input.format!r} carries no labels: it is for task 'pretrain'",
+            ),
+            (
                 self.task in ("classify", "tag")
                 and self.input.label is None
                 and self.input.format != "conll",
@@ -148,10 +152,6 @@ class Config(Section):
                 "task 'tag' takes one text: drop text_pair",
             ),
             (self.task == "pretrain" and self.input.text_pair is not None, "task 'pretrain' takes one text"),
-            (
-                self.input.format in ("text", "wikipedia") and self.task != "pretrain",
-                f"format {self.input.format!r} carries no labels",
-            ),
             (self.input.format == "conll" and self.task != "tag", "format 'conll' is for task 'tag'"),
             (self.input.score and self.task != "classify", "input.score is for task 'classify'"),
         ]

@@ -61,7 +61,7 @@ SMALL = dump(
         1,
         "'''甲'''是[[乙 (丙)|乙]]。<ref>x</ref>\n\n第二段 &nbsp; a < b。\n[[Kategorie:丁|x]]\n[[Category:E_f]]",
     ),
-    page(2, "#REDIRECT [[甲]]", extra='    <redirect title="甲" />\n'),
+    page(2, "#WEITERLEITUNG [[甲]]", extra='    <redirect title="甲" />\n'),
     page(3, "讨论", title="Talk:甲", ns=1),
     page(4, "#重定向 [[甲]]"),
     page(5, "{{信息框|a=b}}\n[[Bild:a.jpg|thumb|c]]"),

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pickle
 from collections import Counter
+from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
@@ -317,3 +318,28 @@ def test_every_document_of_real_data_holds_its_promises(real_data, tmp_path, pat
     rows = sum(r.shard.rows for r in records)
     assert total["documents"] == rows == total["records"] - sum(sum(r.rejects.values()) for r in records)
     assert rows > 900 and total["words_repaired"] < total["words"] / 100
+
+
+def test_wikipedia_documents_keep_title_and_categories(monkeypatch):
+    settings = config(annotate={"parser": "none"}, format="wikipedia", files="a.xml")
+    rows, _, _ = annotate(settings, raw(["Hi.", "Ho."], title=["A", None], categories=[["b", "c d"], []]))
+    assert [(r["title"], r["categories"]) for r in rows] == [("A", ["b", "c d"]), (None, [])]
+    stage, plain = ready(settings), ready(config(annotate={"parser": "none"}))
+    before = stage.fingerprint, plain.fingerprint
+    monkeypatch.setattr(
+        "pipelines.annotate.stage.version",
+        lambda name: "other" if name == "mwparserfromhell" else version(name),
+    )
+    assert stage.fingerprint != before[0] and plain.fingerprint == before[1]
+
+
+def test_wikipedia_is_for_pretraining():
+    with pytest.raises(ValueError, match="format 'wikipedia' carries no labels"):
+        Config.model_validate(
+            {
+                "task": "classify",
+                "language": "en",
+                "input": {"format": "wikipedia", "files": "a.xml"},
+                "encode": {"tokenizer": "vocab.txt", "columns": []},
+            }
+        )
