@@ -57,7 +57,9 @@ def test_clusters_are_those_of_all_pairs(
     folder = tmp_path_factory.mktemp("all")
     corpus(folder, texts)
     with plainly(), pytest.MonkeyPatch.context() as patch:
-        patch.setattr(sign, "_WINDOW_ROWS", window)
+        patch.setattr(sign, "_WINDOW_ROWS", 4 * window)
+        patch.setattr(sign, "_WINDOW_TEXTS", window)
+        patch.setattr(sign, "_TABLE_ROWS", 5)
         shingle = "words" if words else "characters"
         dedup(folder, folder / "out", config(block_bytes=1024), threshold=threshold, shingle=shingle, ngram=2)
     found = gone(folder / "out", texts)
