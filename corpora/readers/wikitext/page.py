@@ -10,6 +10,7 @@ from corpora.readers.wikitext import preprocess, templates, variants
 from corpora.readers.wikitext.blocks import to_blocks
 from corpora.readers.wikitext.brackets import SCHEMES, Span, find_constructs
 from corpora.readers.wikitext.marks import FILL, GONE, OTHERS
+from corpora.readers.wikitext.measures import Values
 
 if TYPE_CHECKING:
     from mwparserfromhell.wikicode import Wikicode
@@ -172,7 +173,7 @@ class _Constructs:
         if rule is None:
             return GONE
         values["0"] = name.partition(":")[2]
-        return rule(templates.Values(values)) or GONE
+        return rule(Values(values)) or GONE
 
 
 def _values(written: str | None) -> dict[str, str]:

@@ -8,32 +8,14 @@ in lower case; `_` is a space.
 
 from __future__ import annotations
 
-import re
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable
 
+from corpora.readers.wikitext import measures
 from corpora.readers.wikitext.marks import BLOCK
+from corpora.readers.wikitext.measures import Values
 
 MAX_NAME = 200
 """Longest name that is looked up, in characters, a function's value included."""
-
-
-class Values:
-    """What a template is given: `Values["2"]` is its second value as text, stripped; "" where there is none."""
-
-    def __init__(self, values: Mapping[str, str]) -> None:
-        self._values = values
-
-    def __getitem__(self, name: str) -> str:
-        return self._values.get(name, "").strip()
-
-    def first(self, names: Sequence[str]) -> str:
-        """The first of the values that is not empty."""
-        return next((value for name in names if (value := self[name])), "")
-
-    def positional(self) -> list[str]:
-        """Values without a name, in order, as far as they are not empty."""
-        numbers = sorted(int(name) for name in self._values if name.isdecimal() and len(name) < 6)
-        return [value for n in numbers if (value := self[str(n)])]
 
 
 def _words(text: str) -> list[str]:
@@ -160,91 +142,6 @@ _MONEY = {
 }
 _SHIPS = ("hmas", "hmcs", "hms", "rms", "sms", "ss", "uss")
 
-_MONTHS = _words("January February March April May June July August September October November December")
-_NUMBER = re.compile(r"[+\-−]?[\d,.⁄/]*\d")
-_UNITS = {
-    "C": "°C",
-    "F": "°F",
-    "K": "K",
-    "sqmi": "sq mi",
-    "sqft": "sq ft",
-    "cuft": "cu ft",
-    "km2": "km²",
-    "m2": "m²",
-    "cm2": "cm²",
-    "sqkm": "km²",
-    "m3": "m³",
-    "cm3": "cm³",
-    "km3": "km³",
-    "kg/m3": "kg/m³",
-    "/sqkm": "/km²",
-    "/km2": "/km²",
-    "/sqmi": "/sq mi",
-}
-"""Units whose sign is not what {{convert}} calls them."""
-_SECOND_UNIT = {"ft": "in", "lb": "oz", "st": "lb", "mi": "yd", "yd": "ft"}
-_RANGE = {
-    "-": "–",
-    "–": "–",
-    "to(-)": "to",
-    "x": "×",
-    "*": "×",
-    "by": "by",
-    "and": "and",
-    "and(-)": "and",
-    "to": "to",
-    "or": "or",
-    "+/-": "±",
-    "±": "±",
-}
-
-
-def _convert(values: Values) -> str:
-    """`{{convert|5|ft|6|in|m}}`: the number and unit that were written, not the converted ones."""
-    args = values.positional()
-    shown: list[str] = []
-    at = 0
-    while at < len(args):
-        if not _NUMBER.fullmatch(args[at]):
-            break
-        shown.append(args[at])
-        if at + 1 < len(args) and (word := _RANGE.get(args[at + 1])):
-            shown.append(word)
-            at += 2
-            continue
-        if at + 1 < len(args):
-            unit = args[at + 1]
-            shown.append(_UNITS.get(unit, unit))
-            if len(args) > at + 3 and _SECOND_UNIT.get(unit) == args[at + 3]:
-                at += 2
-                continue
-        break
-    return " ".join(shown).replace(" – ", "–")
-
-
-def _date(values: Values, *, day_first: bool) -> str:
-    year, month, day = values["1"], values["2"], values["3"]
-    if month.isdecimal() and 1 <= int(month) <= 12:
-        month = _MONTHS[int(month) - 1]
-    day = day.lstrip("0")
-    if not month:
-        return year
-    if not day:
-        return f"{month} {year}"
-    return f"{day} {month} {year}" if day_first else f"{month} {day}, {year}"
-
-
-def _as_of(values: Values) -> str:
-    if alt := values["alt"]:
-        return alt
-    begin = "Since" if values["since"] else "As of"
-    date = _date(values, day_first=values["df"].lower() != "us")
-    return f"{begin.lower() if values['lc'] else begin} {date}"
-
-
-def _start_date(values: Values) -> str:
-    return _date(values, day_first=bool(values["df"]))
-
 
 def _nihongo(values: Values) -> str:
     names = [value for n in ("1", "2", "3", "4") if (value := values[n])]
@@ -274,12 +171,6 @@ def _old_style(values: Values) -> str:
     return f"{values['1']} [O.S. {values['3']}] {values['2']}"
 
 
-def _measured(values: Values) -> str:
-    number = values["1"] + (f" ± {values['2']}" if _NUMBER.fullmatch(values["2"]) else "")
-    unit = values.first(("u", "ul"))
-    return f"{number} {unit}" if unit else number
-
-
 def _circa(values: Values) -> str:
     return " – ".join(f"c. {value}" for value in values.positional()[:2])
 
@@ -289,14 +180,14 @@ def _reign(values: Values) -> str:
 
 
 _RULES: dict[str, Callable[[Values], str]] = {
-    "as of": _as_of,
-    "asof": _as_of,
+    "as of": measures.as_of,
+    "asof": measures.as_of,
     "bibleref": lambda v: f"{v['1']} {v['2']}",
     "bd": _born_died,
     "c.": _circa,
     "circa": _circa,
-    "convert": _convert,
-    "cvt": _convert,
+    "convert": measures.convert,
+    "cvt": measures.convert,
     "citet": _authors,
     "harvtxt": _authors,
     "ipablink": lambda v: f"[{v['1']}]",
@@ -308,11 +199,11 @@ _RULES: dict[str, Callable[[Values], str]] = {
     "reign": _reign,
     "sic": lambda v: v["1"] or "[sic]",
     "ship": lambda v: f"{v['1']} {v['2']}",
-    "val": _measured,
+    "val": measures.measured,
     "zh": _chinese,
     **dict.fromkeys(
         ("birth date", "birth date and age", "death date", "death date and age", "end date", "start date"),
-        _start_date,
+        measures.start_date,
     ),
 }
 
