@@ -19,8 +19,8 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from kg.compile import BuildOptions, compile_graph
     from kg.errors import GraphError
-    from kg.fold import Folding
     from kg.graph import GraphInfo, KnowledgeGraph
+    from kg.match.fold import Folding
     from kg.read import ReadCounts, ReadOptions, RejectedLine, read_triples
     from kg.summary import Summary, summarize
     from kg.tree import Decision, GraftPolicy, TreeBuilder, Trees, Trunks, Words, build_trees
@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 _HOMES = {
     "kg.compile": ("BuildOptions", "compile_graph"),
     "kg.errors": ("GraphError",),
-    "kg.fold": ("Folding",),
+    "kg.match.fold": ("Folding",),
     "kg.graph": ("GraphInfo", "KnowledgeGraph"),
     "kg.read": ("ReadCounts", "ReadOptions", "RejectedLine", "read_triples"),
     "kg.summary": ("Summary", "summarize"),

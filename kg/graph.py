@@ -14,10 +14,10 @@ from typing import Any
 import numpy as np
 
 from kg import store
-from kg.automaton import Automaton
 from kg.errors import GraphError
-from kg.fold import Folding
 from kg.match import Matcher
+from kg.match.automaton import Automaton
+from kg.match.fold import Folding
 from kg.store import GraphInfo
 from kg.texts import Texts
 
@@ -40,7 +40,6 @@ class KnowledgeGraph:
         self.triple_offsets: np.ndarray = columns["triple_offsets"]  # int32[S + 1]
         self.predicates: np.ndarray = columns["predicates"]  # int32[T]
         self.objects: np.ndarray = columns["objects"]  # int32[T]
-        self.repeats: np.ndarray = columns["repeats"]  # bool[T]
         self.object_lengths: np.ndarray = columns["object_lengths"]  # int32[O], characters
         self.object_counts: np.ndarray = columns["object_counts"]  # int32[O], triples with this object
         self.object_subjects: np.ndarray = columns["object_subjects"]  # int32[O], -1: no such subject
@@ -86,7 +85,7 @@ class KnowledgeGraph:
             (self._predicates, info.predicates),
             (self._objects, info.objects),
             *((c, info.objects) for c in (self.object_lengths, self.object_counts, self.object_subjects)),
-            *((c, info.triples) for c in (self.predicates, self.objects, self.repeats)),
+            *((c, info.triples) for c in (self.predicates, self.objects)),
             *((c, info.triples) for c in (self.source_files, self.source_lines)),
         )
         if any(len(column) != length for column, length in lengths):

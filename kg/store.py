@@ -9,7 +9,6 @@ files below 2^16 and lines below 2^32; `kg.compile` refuses more.
 |---|---|
 | `triple_offsets` | int32[S + 1]: triples of s are `triple_offsets[s]` up to `triple_offsets[s + 1]` |
 | `predicates`, `objects` | int32[T]: predicate and object of each triple |
-| `repeats` | bool[T]: an earlier triple of the same subject has the same object |
 | `source_files`, `source_lines` | uint16[T], uint32[T]: where the triple stands; lines count from 1 |
 | `predicate_bytes`, `predicate_offsets` | uint8, int64[P + 1]: UTF-8 of the predicates |
 | `object_bytes`, `object_offsets` | uint8, int64[O + 1]: UTF-8 of the objects |
@@ -18,8 +17,8 @@ files below 2^16 and lines below 2^32; `kg.compile` refuses more.
 | `object_subjects` | int32[O]: subject whose key is the object's folded text, -1 where there is none |
 | `subject_spellings` | int32[S + 1]: spellings of s are `subject_spellings[s]` up to `subject_spellings[s + 1]` |
 | `spelling_bytes`, `spelling_offsets` | uint8, int64[R + 1]: UTF-8 of the subjects as they are written |
-| `fold_*` | the folding rule: `kg.fold` |
-| `automaton_*` | from a subject's key to its number: `kg.automaton` |
+| `fold_*` | the folding rule: `kg.match.fold` |
+| `automaton_*` | from a subject's key to its number: `kg.match.automaton` |
 
 Each column is a `.npy` file of one dimension that `numpy.load` reads. Its header is always of 128 bytes
 and of one wording, so that it can be compared instead of parsed.
@@ -44,8 +43,8 @@ from typing import Any
 
 import numpy as np
 
-from kg import automaton, fold
 from kg.errors import GraphError
+from kg.match import automaton, fold
 
 FORMAT = "treegraft-graph"
 VERSION = 3
@@ -55,7 +54,6 @@ COLUMNS: dict[str, type] = {
     "triple_offsets": np.int32,
     "predicates": np.int32,
     "objects": np.int32,
-    "repeats": np.bool_,
     "source_files": np.uint16,
     "source_lines": np.uint32,
     "predicate_bytes": np.uint8,

@@ -13,7 +13,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from kg.errors import GraphError
-from kg.fold import Folding
+from kg.match.fold import Folding
 
 MAX_NUMBER = 2**31 - 1
 """Most strings of a kind, and most triples: numbers are int32."""

@@ -9,11 +9,11 @@ from typing import Any, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-from kg.explain import Decision
 from kg.graph import KnowledgeGraph
 from kg.match import Occurrence
-from kg.rows import GraftPolicy, Trees, Words
 from kg.tree import TreeBuilder
+from kg.tree.explain import Decision
+from kg.tree.rows import GraftPolicy, Trees, Words
 from pipelines.encode import columns
 from pipelines.encode.assemble import NONE, Cutter, classify_rows
 from pipelines.encode.source import Texts

@@ -10,7 +10,7 @@ import numpy as np
 import pyarrow as pa
 
 from corpora.records import RAW_SCHEMA
-from kg.rows import GraftPolicy
+from kg.tree.rows import GraftPolicy
 from pipelines.config import Config, load_config
 from pipelines.lookup import Tokenizes, WordSpans
 from pipelines.plain_tokens import PlainTokens

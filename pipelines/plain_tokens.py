@@ -1,6 +1,6 @@
 """Tokens for looking at a graph without a tokenizer: characters of Chinese and the like, words of other scripts.
 
-Text is cut at every boundary of `kg.boundaries`, so no mention ever begins or ends inside a token.
+Text is cut at every boundary of `kg.match.boundaries`, so no mention ever begins or ends inside a token.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from itertools import pairwise
 import numpy as np
 from numpy.typing import NDArray
 
-from kg.boundaries import inside_words
+from kg.match.boundaries import inside_words
 from pipelines.encode.tokenizer import Tokens
 from pipelines.ragged import Ints, bounds
 

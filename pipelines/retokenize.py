@@ -12,8 +12,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from corpora import files
-from kg.branches import branch_text
 from kg.graph import KnowledgeGraph
+from kg.tree.branches import branch_text
 from pipelines.encode.tokenizer import Tokenizer, load_tokenizer
 from pipelines.graphs import GRAPH, open_graph
 from pipelines.ragged import bounds

@@ -16,7 +16,7 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-import kg.rows
+import kg.tree
 from pipelines import forest
 from pipelines.encode.assemble import Rows
 from pipelines.encode.graphemes import cluster_stop
@@ -82,11 +82,11 @@ class Trunk:
             "char_stops": (self.stops_t, offsets),
         }
 
-    def for_trees(self, words: tuple[kg.rows.Words, kg.rows.Words] | None) -> kg.rows.Trunks:
+    def for_trees(self, words: tuple[kg.tree.Words, kg.tree.Words] | None) -> kg.tree.Trunks:
         """The same in `kg`'s terms; `words` as `segment_words` gives them, for `match: words`."""
         special = np.ones(len(self.ids_t), dtype=bool)
         special[self.frame.inner] = False
-        return kg.rows.Trunks(
+        return kg.tree.Trunks(
             self.frame.offsets_r,
             self.ids_t,
             self.frame.types_t,
@@ -247,7 +247,7 @@ def coarse_columns(
     }
 
 
-def segment_words(trunk: Trunk, row_words: RowWords, words: Words) -> tuple[kg.rows.Words, kg.rows.Words]:
+def segment_words(trunk: Trunk, row_words: RowWords, words: Words) -> tuple[kg.tree.Words, kg.tree.Words]:
     """Words of segment A and of segment B in characters of the segment's text.
 
     A word that the text's slice cut is left out: what remains of it is another string.
@@ -261,15 +261,15 @@ def segment_words(trunk: Trunk, row_words: RowWords, words: Words) -> tuple[kg.r
     sizes = np.array([[len(t or "") for t in texts] for texts in (trunk.texts_r, trunk.pairs_r)], np.int64)
     whole = (starts >= 0) & (stops <= sizes[side, row])
 
-    def of(number: int) -> kg.rows.Words:
+    def of(number: int) -> kg.tree.Words:
         pick = whole & (side == number)
         offsets = bounds(np.bincount(row[pick], minlength=count))
-        return kg.rows.Words(starts[pick].astype(np.int32), stops[pick].astype(np.int32), offsets)
+        return kg.tree.Words(starts[pick].astype(np.int32), stops[pick].astype(np.int32), offsets)
 
     return of(0), of(1)
 
 
-def tree_columns(trees: kg.rows.Trees) -> dict[str, List]:
+def tree_columns(trees: kg.tree.Trees) -> dict[str, List]:
     """The `tree` group."""
     flat = {
         "tree_ids": trees.ids,

@@ -79,7 +79,7 @@ class Encode(Stage):
     Counters: `records` (documents read), `rows`, `tokens`, `unknown_tokens`, `truncated_rows`; by
     task `labels_truncated`, `units_without_pieces`, and those of `pretrain.pretrain_rows`; with
     words `words_without_tokens`; with the coarse group `coarse_tokens`, `unknown_coarse_tokens`; with
-    the tree group those of `kg.rows.Trees`. Rejects: `no_tokens`, `no_labels`.
+    the tree group those of `kg.tree.Trees`. Rejects: `no_tokens`, `no_labels`.
     """
 
     name = "encode"

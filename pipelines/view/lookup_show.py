@@ -7,8 +7,8 @@ from collections.abc import Sequence
 from rich.console import RenderableType
 from rich.text import Text
 
-from kg.explain import Decision
 from kg.graph import KnowledgeGraph
+from kg.tree.explain import Decision
 from pipelines.lookup import LookUp, Mention
 from pipelines.view.branchview import triple_of
 from pipelines.view.legible import legible, plural

@@ -35,7 +35,7 @@ from tokenizers import Encoding, Tokenizer
 
 from kg import GraftPolicy, KnowledgeGraph, TreeBuilder, Trees, Trunks, compile_graph
 from kg.match import Matcher
-from kg.rows import Words
+from kg.tree.rows import Words
 from tests.bench.bench_encode import load_bare
 from tests.bench.graphs import write_graph
 

@@ -7,9 +7,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from kg import automaton
-from kg.automaton import Automaton
 from kg.errors import GraphError
+from kg.match import automaton
+from kg.match.automaton import Automaton
 
 words = st.text(st.characters(exclude_categories=["Cs"]), min_size=1, max_size=6)
 few = st.text("甲乙a", min_size=1, max_size=6)

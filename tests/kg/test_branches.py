@@ -7,8 +7,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from kg import KnowledgeGraph, branches
-from kg.branches import BranchTokens, branch_text
+from kg import KnowledgeGraph
+from kg.tree import branches
+from kg.tree.branches import BranchTokens, branch_text
 from tests.kg.handmade import graph_of, tokenize
 
 

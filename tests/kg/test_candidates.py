@@ -11,9 +11,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from kg import GraftPolicy, KnowledgeGraph, candidates, ranking
-from kg.candidates import CandidateFinder, Candidates
-from kg.ranking import Ranking
+from kg import GraftPolicy, KnowledgeGraph
+from kg.tree import candidates, ranking
+from kg.tree.candidates import CandidateFinder, Candidates
+from kg.tree.ranking import Ranking
 from tests.kg.handmade import graph_of
 from tests.parity.kbert_reference import choose, read_knowledge
 

@@ -13,8 +13,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from kg import GraftPolicy, GraphError, KnowledgeGraph, TreeBuilder, Trees, Trunks, explain
-from kg.explain import BEYOND, Decision
+from kg import GraftPolicy, GraphError, KnowledgeGraph, TreeBuilder, Trees, Trunks
+from kg.tree import explain
+from kg.tree.explain import BEYOND, Decision
 from tests.kg.handmade import graph_of, tokenize, trunks_of
 from tests.parity.kbert_reference import read_knowledge
 from tests.parity.test_kbert import FOLDS, policies, triple_lists, words_of_rows

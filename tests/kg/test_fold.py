@@ -14,7 +14,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from kg.errors import GraphError
-from kg.fold import COLUMNS, NAMES, Folding
+from kg.match.fold import COLUMNS, NAMES, Folding
 
 RULES = [rule for size in range(4) for rule in itertools.combinations(NAMES, size)]
 SIMPLIFY = opencc.OpenCC("t2s").convert
@@ -128,7 +128,7 @@ def test_wrong_rules_and_tables_are_refused() -> None:
 
 
 def test_a_missing_opencc_names_the_pip_line() -> None:
-    from kg import fold
+    from kg.match import fold
 
     with mock.patch.dict(sys.modules, {"opencc": None}), pytest.raises(GraphError, match="pip install"):
         fold._build.__wrapped__(("simplified",))

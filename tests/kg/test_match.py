@@ -10,12 +10,11 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from kg import automaton
-from kg import match as match_module
-from kg.automaton import Automaton
-from kg.boundaries import inside_words
-from kg.fold import Folding
-from kg.match import Matcher, code_points
+from kg.match import Matcher, automaton, code_points
+from kg.match import matcher as match_module
+from kg.match.automaton import Automaton
+from kg.match.boundaries import inside_words
+from kg.match.fold import Folding
 
 
 class Subjects:

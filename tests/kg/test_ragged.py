@@ -6,7 +6,7 @@ import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kg.ragged import Slots, expand, group_starts, places
+from kg.tree.ragged import Slots, expand, group_starts, places
 
 
 @given(st.lists(st.tuples(st.integers(0, 50), st.integers(0, 4)), max_size=8))

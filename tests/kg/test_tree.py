@@ -22,11 +22,9 @@ from kg import (
     Trees,
     Trunks,
     Words,
-    branches,
     build_trees,
-    candidates,
-    graft,
 )
+from kg.tree import branches, candidates, graft
 from tests.kg.handmade import CLS, SEP, graph_of, tokenize, tokens, trees_of, trunks_of
 
 

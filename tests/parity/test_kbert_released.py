@@ -19,7 +19,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from kg import GraftPolicy, KnowledgeGraph, TreeBuilder, Trees, compile_graph
-from kg.rows import Trunks
+from kg.tree.rows import Trunks
 from tests.kg.handmade import graph_of, tokenize, tokens, trees_of, trunks_of, words_of
 from tests.parity.test_kbert import visible_matrix
 

@@ -14,7 +14,7 @@ from rich.console import Console
 from kg.compile import BuildOptions, compile_graph
 from kg.graph import KnowledgeGraph
 from kg.read import ReadOptions
-from kg.rows import GraftPolicy
+from kg.tree.rows import GraftPolicy
 from pipelines import cli, graph_build
 from pipelines.lookup import look_up
 from pipelines.plain_tokens import PlainTokens

@@ -7,10 +7,10 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from kg.anchors import Anchors
-from kg.graft import OUTCOMES, PASSED, Decided, Offers
-from kg.ragged import expand
-from kg.rows import Trees, Trunks
+from kg.tree.anchors import Anchors
+from kg.tree.graft import OUTCOMES, PASSED, Decided, Offers
+from kg.tree.ragged import expand
+from kg.tree.rows import Trees, Trunks
 
 
 @dataclass(frozen=True)

@@ -40,15 +40,13 @@ from __future__ import annotations
 
 import threading
 
-from kg.anchors import find_anchors
-from kg.branches import BranchTokens, Tokenize
-from kg.explain import Decision, explain
-from kg.flatten import collect, flatten
-from kg.graft import Grafter
 from kg.graph import KnowledgeGraph
-from kg.rows import GraftPolicy, Trees, Trunks, Words, check_trunks
-
-__all__ = ["Decision", "GraftPolicy", "Tokenize", "TreeBuilder", "Trees", "Trunks", "Words", "build_trees"]
+from kg.tree.anchors import find_anchors
+from kg.tree.branches import BranchTokens, Tokenize
+from kg.tree.explain import Decision, explain
+from kg.tree.flatten import collect, flatten
+from kg.tree.graft import Grafter
+from kg.tree.rows import GraftPolicy, Trees, Trunks, check_trunks
 
 
 class TreeBuilder:

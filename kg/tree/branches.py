@@ -7,7 +7,7 @@ from collections.abc import Callable
 import numpy as np
 
 from kg.graph import KnowledgeGraph
-from kg.ragged import Slots, expand
+from kg.tree.ragged import Slots, expand
 
 Tokenize = Callable[[list[str]], tuple[np.ndarray, np.ndarray]]
 """Texts to (flat int32 ids, int64 offsets [n + 1]); strings of special tokens in them are ordinary text."""

@@ -11,7 +11,7 @@ Cleaning, in this order; a triple that is left out is counted under the first re
 
 Subjects that are the same after folding become one subject; predicates and objects stay as written.
 
-Strings become numbers as blocks of lines come in (`kg.gather`), everything after that is sorting of
+Strings become numbers as blocks of lines come in (`kg.compile.gather`), everything after that is sorting of
 integers. Ten million triples of three million subjects take 40 to 60 seconds of one core and
 1.7 GB of memory.
 """
@@ -29,12 +29,13 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from kg import automaton, fold, store, strings
-from kg.clean import Kept, clean
+from kg import store, strings
+from kg.compile.clean import Kept, clean
+from kg.compile.gather import Limits, Rows, gather
+from kg.compile.number import number
 from kg.errors import GraphError
-from kg.fold import Folding
-from kg.gather import Limits, Rows, gather
-from kg.number import number
+from kg.match import automaton, fold
+from kg.match.fold import Folding
 from kg.read import OnReject, OpenBinary, ReadCounts, ReadOptions, open_local
 
 _HASH_ROWS = 1 << 16
@@ -46,7 +47,7 @@ class BuildOptions:
 
     read: ReadOptions = field(default_factory=ReadOptions)
     fold: tuple[str, ...] = ()
-    """Some of `nfkc`, `case`, `simplified`: `kg.fold`."""
+    """Some of `nfkc`, `case`, `simplified`: `kg.match.fold`."""
     min_subject: int = 1
     max_subject: int = 256
     max_object: int = 4096

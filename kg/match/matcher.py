@@ -3,12 +3,12 @@
 From left to right, at each position that can start a mention, the longest subject that is allowed
 there is taken, and the search goes on after it. Allowed is a subject that is not too short or too long
 *as the text writes it*, is not on the stop list, and starts and stops at word boundaries
-(`kg.boundaries`) and between whole characters of the text; where the longest is not allowed, the next
-longest is tried. Text is compared with subjects after folding both by the graph's rule (`kg.fold`);
+(`kg.match.boundaries`) and between whole characters of the text; where the longest is not allowed, the next
+longest is tried. Text is compared with subjects after folding both by the graph's rule (`kg.match.fold`);
 offsets are those of the text as it is.
 
 No Python per character or mention. All positions of some ten thousand characters walk the automaton at
-once (`kg.automaton`), and of the spans found, those that stand from left to right are picked by
+once (`kg.match.automaton`), and of the spans found, those that stand from left to right are picked by
 following "the next one that starts at my end or later" from all places that no earlier span reaches
 over, at once.
 """
@@ -22,10 +22,10 @@ from typing import Literal
 
 import numpy as np
 
-from kg.automaton import Automaton
-from kg.boundaries import inside_words
 from kg.errors import GraphError
-from kg.fold import Folding
+from kg.match.automaton import Automaton
+from kg.match.boundaries import inside_words
+from kg.match.fold import Folding
 
 _GROUP_CHARS = 1 << 20
 """Texts are joined up to this many characters: memory stays bounded for large blocks."""

@@ -12,8 +12,8 @@ from dataclasses import dataclass
 import numpy as np
 
 from kg.graph import KnowledgeGraph
-from kg.ragged import expand, places
-from kg.rows import GraftPolicy
+from kg.tree.ragged import expand, places
+from kg.tree.rows import GraftPolicy
 
 PREDICATE, TOO_LONG, REPEATED = range(3)
 """Reasons to pass a triple over: columns of `RankedLists.before`."""

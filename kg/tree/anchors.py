@@ -8,8 +8,8 @@ import numpy as np
 
 from kg.errors import GraphError
 from kg.match import Matcher, Mentions
-from kg.ragged import expand
-from kg.rows import Trunks, Words, check_offsets
+from kg.tree.ragged import expand
+from kg.tree.rows import Trunks, Words, check_offsets
 
 
 @dataclass(frozen=True)

@@ -8,10 +8,10 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from kg.anchors import Anchors
-from kg.graft import OUTCOMES, PASSED, Decided, Offers
 from kg.graph import KnowledgeGraph
-from kg.ranking import Ranking
+from kg.tree.anchors import Anchors
+from kg.tree.graft import OUTCOMES, PASSED, Decided, Offers
+from kg.tree.ranking import Ranking
 
 BEYOND = "beyond_branches_per_mention"
 LISTED = 32

@@ -13,8 +13,8 @@ import numpy as np
 import pyarrow as pa
 
 from kg import strings
-from kg.clean import Kept
-from kg.gather import Rows
+from kg.compile.clean import Kept
+from kg.compile.gather import Rows
 
 AddColumns = Callable[[Mapping[str, np.ndarray]], None]
 
@@ -39,7 +39,7 @@ def number(rows: Rows, kept: Kept, add: AddColumns) -> tuple[pa.LargeStringArray
     empty = int((predicate == 0).sum()) if predicates[0].as_py() == "" else 0
     del predicate, predicates
     object_, objects, object_number = _by_text(rows.object[row], rows.objects)
-    add({"objects": object_, "repeats": _repeats(subject, object_), **_texts("object", objects)})
+    add({"objects": object_, **_texts("object", objects)})
     add(
         {
             "object_lengths": strings.lengths(objects).astype(np.int32),
@@ -94,16 +94,6 @@ def _spellings(
         "subject_spellings": _offsets(np.bincount(subject[used]), np.int32),
         **_texts("spelling", strings.take(found, order)),
     }
-
-
-def _repeats(subject: np.ndarray, object_: np.ndarray) -> np.ndarray:
-    """bool[T]: an earlier triple of the same subject has the same object; `subject` ascends."""
-    pair = (subject.astype(np.int64) << 31) | object_
-    order = np.argsort(pair, kind="stable")
-    pair = pair[order]
-    repeats = np.zeros(len(order), np.bool_)
-    repeats[order[1:]] = pair[1:] == pair[:-1]
-    return repeats
 
 
 def _texts(name: str, texts: pa.LargeStringArray) -> dict[str, np.ndarray]:

@@ -8,17 +8,17 @@ from itertools import pairwise
 
 import numpy as np
 
-from kg.anchors import Anchors
-from kg.branches import BranchTokens
-from kg.candidates import CandidateFinder, Candidates
 from kg.graph import KnowledgeGraph
-from kg.ragged import expand, group_starts
-from kg.rows import GraftPolicy, Trunks
+from kg.tree.anchors import Anchors
+from kg.tree.branches import BranchTokens
+from kg.tree.candidates import CandidateFinder, Candidates
+from kg.tree.ragged import expand, group_starts
+from kg.tree.rows import GraftPolicy, Trunks
 
 KEPT, EMPTY, POSITION, ROW_LIMIT, BUDGET = range(5)
 OUTCOMES = ("kept", "empty", "position", "row_limit", "budget")
 PASSED = ("predicate", "object_too_long", "object_repeated", "loop")
-"""Names of `kg.candidates`' reasons, in its order. A counter is `dropped_` and a name."""
+"""Names of `kg.tree.candidates`' reasons, in its order. A counter is `dropped_` and a name."""
 
 _TRUNK = -2
 """Ancestor of what hangs from the trunk: no subject, and not the -1 of an object that is none."""

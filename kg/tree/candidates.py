@@ -14,12 +14,12 @@ from dataclasses import dataclass
 import numpy as np
 
 from kg.graph import KnowledgeGraph
-from kg.ragged import Slots, expand, places
-from kg.ranking import RankedLists, Ranking
-from kg.rows import GraftPolicy
+from kg.tree.ragged import Slots, expand, places
+from kg.tree.ranking import RankedLists, Ranking
+from kg.tree.rows import GraftPolicy
 
 LOOP = 3
-"""The column of `Candidates.passed` for loops, after those of `kg.ranking`."""
+"""The column of `Candidates.passed` for loops, after those of `kg.tree.ranking`."""
 
 MAX_CACHED_TRIPLES = 1 << 19
 MAX_CACHED_SUBJECTS = 1 << 18

@@ -10,8 +10,8 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from kg import strings
-from kg.fold import Folding
-from kg.gather import Rows
+from kg.compile.gather import Rows
+from kg.match.fold import Folding
 
 
 @dataclass(frozen=True)
