@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sys
 import time
+from collections import Counter
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -13,7 +14,7 @@ from rich.text import Text
 
 from pipelines.display import make_console
 from pipelines.section import ConfigError
-from pipelines.view.legible import legible
+from pipelines.view.legible import legible, plural
 
 app = typer.Typer(
     no_args_is_help=True,
@@ -224,6 +225,42 @@ def stats(
         return
     for part in stats_parts(graph, top, _out.width):
         _out.print(part)
+
+
+@app.command()
+def subjects(
+    folder: GraphFolder,
+    min_length: Annotated[
+        int, typer.Option(min=1, help="Shorter subjects, in characters, are left out.")
+    ] = 2,
+    out: Annotated[
+        str | None, typer.Option(metavar="FILE", help="Where they go. Default: standard output.")
+    ] = None,
+) -> None:
+    """The subjects of a graph, one a line: a dictionary for the segmentation, as annotate.user_dict.
+
+    `graph.match: words` finds only subjects that are whole words. K-BERT's own segmenter knows the graph's
+    subjects; without them many are cut into pieces.
+    """
+    from corpora import files
+    from pipelines.kg_subjects import dictionary_lines
+    from pipelines.view.kg_show import open_for_view
+
+    counts: Counter[str] = Counter()
+    parts = (part.encode() for part in dictionary_lines(open_for_view(folder), min_length, counts))
+    if out is None:
+        for part in parts:
+            sys.stdout.buffer.write(part)
+        sys.stdout.flush()
+        return
+    with files.write_atomic(out) as sink:
+        for part in parts:
+            sink.write(part)
+    rest = [f"{counts['shorter']:,} shorter than --min-length left out"] if counts["shorter"] else []
+    rest += [f"{counts['broken']:,} with a line end left out"] if counts["broken"] else []
+    said = [f"wrote {legible(out)}: {plural(counts['written'], 'subject')}", *rest]
+    _err.print(Text("; ".join(said)), soft_wrap=True)
+    _err.print(Text(f"next, in a config: annotate: {{user_dict: {legible(out)}}}"), soft_wrap=True)
 
 
 @app.command()

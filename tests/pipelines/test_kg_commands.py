@@ -16,6 +16,7 @@ from kg.graph import KnowledgeGraph
 from kg.read import ReadOptions
 from kg.tree.rows import GraftPolicy
 from pipelines import cli, graph_build
+from pipelines.annotate.words import read_user_dict
 from pipelines.lookup import look_up
 from pipelines.plain_tokens import PlainTokens
 from pipelines.view.lookup_show import lookup_parts
@@ -278,6 +279,35 @@ def test_what_is_no_graph_is_named(spo: Path, run, name: str, message: str) -> N
     for words in (("stats", name), ("lookup", name, "text")):
         status, _, err = run("kg", *words)
         assert status == 2 and message in " ".join(err.split())
+
+
+# --- subjects ---------------------------------------------------------------------------------
+
+
+def test_subjects_are_a_dictionary_that_reads_back_whole(spo: Path, run, monkeypatch) -> None:
+    names = ["iPhone 12", "vitamin c", "a 3 n", "北京", "京", "two\twords", "安宫 丸"]
+    rows = [f'"{name}",p,o' for name in [*names, "x\ny"]]
+    Path("g.csv").write_text("subject,predicate,object\n" + "\n".join(rows), encoding="utf-8")
+    assert run("kg", "build", "g.csv", "--out", "my.kg")[0] == 0
+    status, _, err = run("kg", "subjects", "my.kg", "--out", "words.txt")
+    assert status == 0
+    assert "6 subjects; 1 shorter than --min-length left out; 1 with a line end left out" in err
+    assert "annotate: {user_dict: words.txt}" in err
+    words = [word for word, _ in read_user_dict("words.txt")]
+    assert words == sorted(name for name in names if len(name) > 1)
+    assert run("kg", "subjects", "my.kg", "--min-length", "1", "--out", "all.txt")[0] == 0
+    assert [word for word, _ in read_user_dict("all.txt")] == sorted(names)
+    whole = Path("words.txt").read_text(encoding="utf-8")
+    monkeypatch.setattr("pipelines.kg_subjects._SPELLINGS", 2)
+    assert run("kg", "subjects", "my.kg", "--out", "words.txt")[0] == 0
+    assert Path("words.txt").read_text(encoding="utf-8") == whole
+    (spo.parent / "printed.txt").touch()
+    with Path("printed.txt").open("w", encoding="utf-8") as printed:
+        monkeypatch.setattr(sys, "stdout", printed)
+        with pytest.raises(SystemExit):
+            monkeypatch.setattr(sys, "argv", ["treegraft", "kg", "subjects", "my.kg"])
+            cli.main()
+    assert Path("printed.txt").read_text(encoding="utf-8") == whole
 
 
 # --- lookup -----------------------------------------------------------------------------------
