@@ -18,7 +18,8 @@ from pipelines.view.treeview import Cell, layout_tree, tree_note
 
 _CELL, _LINE = 9, 21
 """Pixels a character cell is wide, and a line of the tree is high."""
-_WIDTH = 115
+_WIDTH = 100
+"""Cells that the tree is wide: 900 pixels, so that no window has to be wider than most are."""
 _SQUARE = 12
 _ARC, _WORDS_HEIGHT = 17, 44
 """Pixels from one level of dependency arcs to the next; pixels below the arcs."""

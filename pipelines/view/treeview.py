@@ -75,7 +75,7 @@ def layout_tree(tree: Sequence[TreeToken], branches: Sequence[Branch], width: in
         else:
             loose.append(branch)
     out = TreeLayout()
-    for line in _break(trunk, hanging, width):
+    for line in _break(trunk, hanging, below, width):
         _draw_line(out, trunk, line, hanging, below, width)
     for branch in loose:  # a wrong row: show what hangs nowhere
         where = f"branch {branch.parent}" if branch.parent else "no anchor"
@@ -92,10 +92,10 @@ def tree_note(view: RowView) -> str:
 
 
 def _break(
-    trunk: Sequence[TreeToken], hanging: dict[int, list[Branch]], width: int
+    trunk: Sequence[TreeToken], hanging: dict[int, list[Branch]], below: dict[int, list[Branch]], width: int
 ) -> list[list[tuple[int, int, int]]]:
     """Lines of (token, column, width). A mention with branches starts a new line where it would leave
-    its branches less than `ROOM` cells."""
+    its branches less than `_room` cells."""
     sizes = [_box(t) for t in trunk]
     starts = {}  # last anchor token -> first
     for end in hanging:
@@ -109,13 +109,25 @@ def _break(
         reach = x + size
         if i in starts:
             end = starts[i]
-            reach = max(reach, x + sum(sizes[i : end + 1]) + GAP * (end - i) + ROOM)
+            anchor = sum(sizes[i : end + 1]) + GAP * (end - i)
+            reach = max(reach, x + anchor + _room(hanging[end], below))
         if lines[-1] and reach > width:
             lines.append([])
             x = 0
         lines[-1].append((i, x, size))
         x += size + GAP
     return [line for line in lines if line]
+
+
+def _room(branches: Sequence[Branch], below: dict[int, list[Branch]]) -> int:
+    """Cells that branches want to the right of what they hang from: others hang from the last token of some."""
+    room = ROOM
+    for branch in branches:
+        if branch.number in below:
+            tokens = sum(_box(t) + GAP for t in branch.tokens)
+            triple = 2 + cell_len(f"({legible(branch.triple.text)})")
+            room = max(room, INDENT + tokens + max(triple, _room(below[branch.number], below)))
+    return room
 
 
 def _draw_line(

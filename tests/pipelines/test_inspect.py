@@ -199,6 +199,23 @@ def test_every_token_stands_over_its_soft_position(
     assert len(layout.links) == len({(b.mention, b.parent) for b in view.branches})
 
 
+@pytest.mark.parametrize("before", range(30))
+def test_branches_of_branches_hang_from_the_last_token(before: int) -> None:
+    trunk = [TreeToken("字", n, 0, -1, n) for n in range(before)]
+    trunk += [TreeToken("苹", before, 0, 0, before), TreeToken("果", before + 1, 0, 0, before + 1)]
+    outer = [TreeToken(char, before + 2 + n, 1, 0, -1) for n, char in enumerate("一致性甲乙")]
+    inner = [TreeToken("续", before + 7, 2, 0, -1, 1)]
+    branches = [Branch(1, 0, outer, Triple("苹果", "义原", "一致性"))]
+    branches.append(Branch(2, 0, inner, Triple("一致性", "义原", "续" * 12), 1))
+    for width in (60, 80, 100):
+        layout = layout_tree([*trunk, *outer, *inner], branches, width)
+        (last,) = [c for c in layout.cells if c.text == "乙"]
+        (child,) = [c for c in layout.cells if c.text == "续"]
+        (link,) = [link for link in layout.links if child.y in link.stops]
+        assert last.x <= link.x < last.x + cell_len(last.text)
+        assert max(c.x + cell_len(c.text) for c in layout.cells) <= width
+
+
 def random_view(folder: Path, seed: int) -> RowView:
     row = rows.make_row(random.Random(seed), "classify", rows.GROUPS, "r", most_words=20)
     schema = rows.rows_schema("classify", rows.GROUPS)
