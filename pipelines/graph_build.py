@@ -13,6 +13,7 @@ from typing import Any, BinaryIO
 
 from rich.console import Console
 from rich.progress import BarColumn, Progress, TaskID, TextColumn, TimeElapsedColumn
+from rich.text import Text
 
 from corpora import files
 from kg import store
@@ -112,6 +113,7 @@ class Rejects:
 
     lines: list[str] = field(default_factory=list)
     first: list[RejectedLine] = field(default_factory=list)
+    remarks: list[str] = field(default_factory=list)
 
     def __call__(self, line: RejectedLine) -> None:
         if len(self.lines) < MAX_LISTED:
@@ -136,16 +138,27 @@ def compile_files(
     console: Console,
     *,
     accept: Callable[[GraphInfo, Rejects], None] = lambda info, rejects: None,
+    say: Callable[[str], str] = str,
 ) -> tuple[GraphInfo, Rejects]:
     """Compile into the folder `out`, with progress; `accept` may raise before anything stands there.
+    What may not be what was meant is printed, in the words that `say` makes of it.
 
     Raises GraphError as `compile_graph` does, CorruptFileError for a damaged compressed file.
     """
     rejects = Rejects()
     paths = [info.path for info in infos]
     with store.new_folder(out) as folder, Reading(console, infos) as reading:
-        info = compile_graph(paths, folder, options=options, on_reject=rejects, open_binary=reading.open)
+        info = compile_graph(
+            paths,
+            folder,
+            options=options,
+            on_reject=rejects,
+            open_binary=reading.open,
+            on_remark=rejects.remarks.append,
+        )
         accept(info, rejects)
+    for remark in rejects.remarks:
+        console.print(Text.assemble(("warning: ", "yellow"), legible(say(remark))), soft_wrap=True)
     return info, rejects
 
 

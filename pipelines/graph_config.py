@@ -30,7 +30,8 @@ class BuildConfig(Section):
     delimiter: str = ","
     """`csv`: the character between fields."""
     language: str | None = None
-    """`rdf`: the language of labels and literals that are taken (default: any). `conceptnet`: of both concepts."""
+    """`rdf`: the language of labels and literals that are taken (default: any); several in order of preference:
+    `zh,en`. `conceptnet`: of both concepts."""
     labels: list[str] | None = None
     """`rdf`: IRIs of the properties that name a node, in order of preference. Default: rdfs:label,
     skos:prefLabel, schema.org/name, foaf:name."""

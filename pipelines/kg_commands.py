@@ -62,7 +62,8 @@ def build(
     language: Annotated[
         str | None,
         typer.Option(
-            help="rdf: language of labels and literals (default: any). conceptnet: of both concepts (needed).",
+            help="rdf: language of labels and literals (default: any), or several in order: zh,en. conceptnet: of both "
+            "concepts (needed).",
             rich_help_panel=_READING,
         ),
     ] = None,

@@ -21,7 +21,7 @@ from __future__ import annotations
 import hashlib
 import json
 import os
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -81,12 +81,14 @@ def compile_graph(
     options: BuildOptions = _DEFAULT,
     on_reject: OnReject | None = None,
     open_binary: OpenBinary = open_local,
+    on_remark: Callable[[str], None] | None = None,
 ) -> store.GraphInfo:
     """Compile the triples of `paths`, in that order, into the folder `out`; returns its facts.
 
     Lines that are malformed go to `on_reject` and are counted (`kg.read` has the rules); what cleaning
-    leaves out is counted. The same files give the same bytes, whatever their folder is called. An older
-    graph at `out` is replaced in one step.
+    leaves out is counted. `on_remark` is told what may not be what was meant (`ReadCounts.remarks`).
+    The same files give the same bytes, whatever their folder is called. An older graph at `out` is replaced
+    in one step.
 
     Raises GraphError where a file is missing, no triple is left, `out` is something else, or there are
     more than 2^31 - 1 triples, or strings of a kind.
@@ -105,6 +107,9 @@ def compile_graph(
             counts=counts,
             open_binary=open_binary,
         )
+        for remark in counts.remarks:
+            if on_remark is not None:
+                on_remark(remark)
         kept = clean(rows, folding, options.stop, counts.left_out)
         if not len(kept.rows):
             raise GraphError(_nothing(paths, counts))

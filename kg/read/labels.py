@@ -21,8 +21,9 @@ from kg.read.quads import Languages, read_quads
 from kg.read.records import OpenBinary, ReadCounts, Sink
 from kg.read.tables import is_empty, with_control
 
-EXACT, WITHIN, NONE, OTHER = range(4)
-"""Classes of a literal's language: the one asked for, a variety of it (`zh-CN` of `zh`), no tag, another."""
+NONE, OTHER = 62, 63
+"""Classes of a literal's language: no tag, another one. Those asked for come before, two classes each: the
+language itself, and varieties of it (`zh-CN` of `zh`)."""
 
 
 @dataclass(frozen=True)
@@ -37,51 +38,79 @@ class LabelTable:
         return self.texts.take(pc.index_in(iris, value_set=self.iris))
 
 
-def classifier(language: str | None) -> Callable[[str | None], int]:
-    """Language tag to class; without a language asked for all are the same."""
-    asked = None if language is None else language.lower()
+def classifier(asked: Sequence[str]) -> Callable[[str | None], int]:
+    """Language tag to class; where none is asked for, each language without its varieties has a number of
+    its own (one of 62 where there are more)."""
+    asked = [language.lower() for language in asked]
+    met: dict[str, int] = {}
 
     def classify(tag: str | None) -> int:
-        if asked is None:
-            return EXACT
         if tag is None:
             return NONE
         tag = tag.lower()
-        return EXACT if tag == asked else WITHIN if tag.startswith(asked + "-") else OTHER
+        if not asked:
+            return met.setdefault(tag.split("-")[0], len(met)) % NONE
+        ranks = [2 * i + (tag != a) for i, a in enumerate(asked) if tag == a or tag.startswith(a + "-")]
+        return min(ranks, default=OTHER)
 
     return classify
 
 
-def collect(paths: Sequence[str], options: ReadOptions, open_binary: OpenBinary) -> LabelTable:
+def collect(
+    paths: Sequence[str], options: ReadOptions, open_binary: OpenBinary, counts: ReadCounts
+) -> LabelTable:
     """The labels that the RDF files give.
 
-    Of several for one IRI the first in `options.labels` wins, then the one in the language itself before
-    its varieties before those without a tag, then the smallest by code point.
+    Of several for one IRI the first in `options.labels` wins, then the first language asked for, itself
+    before its varieties, before those without a tag, then the smallest by code point. Without a language
+    asked for, how many nodes lost labels in others is a remark in `counts`.
     """
     properties = pa.array(options.labels, pa.large_string())
     # IRIs in N-Triples may be written with escapes; lines with any are looked into as well.
     wanted = re.compile(b"|".join([rb"\\[uU]", *(re.escape(f"<{iri}>".encode()) for iri in options.labels)]))
-    languages = Languages(classifier(options.language))
-    iris, texts, ranks = [], [], []
+    languages = Languages(classifier(options.languages))
+    iris, texts, ranks, kinds = [], [], [], []
     for path in paths:
         sink = Sink(path, lambda _: None, ReadCounts())  # what is wrong is told when triples are read
         with open_binary(path) as stream:
             for quads in read_quads(stream, sink, languages, wanted):
                 place = pc.fill_null(pc.index_in(quads.predicates, value_set=properties), -1).to_numpy()
-                some = (place >= 0) & (quads.kinds >= EXACT) & (quads.kinds < OTHER)
+                some = (place >= 0) & (quads.kinds >= 0) & (quads.kinds < OTHER)
                 some &= quads.subjects.is_valid().to_numpy(zero_copy_only=False)
                 rows = pa.array(np.flatnonzero(some))
                 text = pc.utf8_trim(quads.objects.take(rows), characters=WHITE_SPACE)
                 good = pa.array(~(is_empty(text) | with_control(text)))
                 iris.append(quads.subjects.take(rows).filter(good))
                 texts.append(text.filter(good))
-                rank = place[some] * OTHER + quads.kinds[some]
-                ranks.append(rank[good.to_numpy(zero_copy_only=False)].astype(np.int32))
+                well = good.to_numpy(zero_copy_only=False)
+                kind = quads.kinds[some][well]
+                rank = place[some][well] * OTHER
+                ranks.append((rank + kind if options.languages else rank).astype(np.int32))
+                if not options.languages:
+                    kinds.append(kind)
     coded = _joined(iris).dictionary_encode()
     iris.clear()  # the strings are in the dictionary now
+    if several := _of_several_languages(coded, np.concatenate([np.empty(0, np.int8), *kinds])):
+        counts.remarks.append(
+            f"{several:,} node{'s have' if several > 1 else ' has'} labels in several languages; one label of "
+            "each was taken, whatever its language: give `language: en`, say"
+        )
     joined = _joined(texts)
     texts.clear()
     return _choose(coded, joined, np.concatenate([np.empty(0, np.int32), *ranks]))
+
+
+def _of_several_languages(coded: pa.DictionaryArray, kinds: np.ndarray) -> int:
+    """How many IRIs have labels of more than one language; labels without one do not count."""
+    if not len(kinds):
+        return 0
+    tagged = kinds < NONE
+    code, kind = coded.indices.to_numpy()[tagged], kinds[tagged]
+    low = np.full(len(coded.dictionary), NONE, np.int8)
+    high = np.full(len(coded.dictionary), -1, np.int8)
+    np.minimum.at(low, code, kind)
+    np.maximum.at(high, code, kind)
+    return int((low < high).sum())
 
 
 def _choose(coded: pa.DictionaryArray, texts: pa.LargeStringArray, ranks: np.ndarray) -> LabelTable:

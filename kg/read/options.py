@@ -26,6 +26,7 @@ ENDINGS = {
 }
 CONCEPTNET = "conceptnet-assertions"
 
+MAX_LANGUAGES = 30
 _LANGUAGE = re.compile(r"[A-Za-z]{1,8}(-[A-Za-z0-9]{1,8})*")
 
 
@@ -35,8 +36,9 @@ class ReadOptions:
 
     `columns` says where the roles subject, predicate (may be missing) and object are in tsv and csv:
     1-based numbers, or names, and then the first line holds the names. `language` is a tag such as `zh`
-    or `zh-Hans`. `labels` and `unlabelled` are for rdf: the IRIs of the properties that give a node's
-    text, in order of preference, and what becomes of triples with a node that has none.
+    or `zh-Hans`, or for rdf several in order of preference: `zh,en`. `labels` and `unlabelled` are for rdf:
+    the IRIs of the properties that give a node's text, in order of preference, and what becomes of triples
+    with a node that has none.
     """
 
     format: Literal["auto", "tsv", "csv", "rdf", "conceptnet"] = "auto"
@@ -54,9 +56,13 @@ class ReadOptions:
         if not isinstance(self.delimiter, str) or len(self.delimiter) != 1 or self.delimiter in '"\r\n\0':
             raise _wrong("delimiter", "one character that is no quote and no line end", self.delimiter)
         if self.language is not None and not (
-            isinstance(self.language, str) and _LANGUAGE.fullmatch(self.language)
+            isinstance(self.language, str)
+            and all(map(_LANGUAGE.fullmatch, self.languages))
+            and len(self.languages) <= MAX_LANGUAGES
         ):
-            raise _wrong("language", "a language tag such as en, zh or zh-Hans", self.language)
+            raise _wrong(
+                "language", "a language tag such as en, zh or zh-Hans, or some: zh,en", self.language
+            )
         if self.format == "conceptnet":
             self.concept_language("format conceptnet")
         object.__setattr__(self, "labels", _labels(self.labels))
@@ -65,6 +71,11 @@ class ReadOptions:
         if not self.labels and self.unlabelled == "skip":
             raise _wrong("labels", "at least one IRI, or unlabelled: local_name", "none")
 
+    @property
+    def languages(self) -> tuple[str, ...]:
+        """The tags of `language`, in order of preference; () where any will do."""
+        return tuple(tag.strip() for tag in self.language.split(",")) if self.language is not None else ()
+
     def concept_language(self, what: str) -> str:
         """The language, where one has to be given."""
         if self.language is None:
@@ -72,6 +83,8 @@ class ReadOptions:
                 f"{what} needs `language`: ConceptNet holds all languages in one file, and both concepts of "
                 "a triple have to be of one; give its code, such as language: en or language: zh"
             )
+        if len(self.languages) > 1:
+            raise GraphError(f"{what} needs one `language`, both concepts are of it; found {self.language!r}")
         return self.language
 
 

@@ -32,7 +32,8 @@ def read_rdf(stream: BinaryIO, options: ReadOptions, sink: Sink, labels: LabelTa
     # Looking labels up starts with a hash table of them all, so batches grow with their number.
     rows = max(_BATCH_ROWS, len(labels.iris) // 4)
     batch: list[Quads] = []
-    for quads in read_quads(stream, sink, Languages(classifier(options.language))):
+    languages = Languages(classifier(options.languages))
+    for quads in read_quads(stream, sink, languages):
         batch.append(quads)
         size = sum(q.subjects.nbytes + q.objects.nbytes for q in batch)
         if size > _BATCH_BYTES or sum(len(q.kinds) for q in batch) >= rows:
@@ -40,6 +41,7 @@ def read_rdf(stream: BinaryIO, options: ReadOptions, sink: Sink, labels: LabelTa
             batch = []
     if batch:
         yield from _triples(_join(batch), options, sink, labels)
+    sink.counts.languages.update(tag for tag in languages if tag)
 
 
 def _join(batch: list[Quads]) -> Quads:

@@ -37,7 +37,7 @@ def read_tables(
         sink = Sink(path, on_reject, counts, file)
         if format == "rdf" and labels is None:
             graphs = [name for name, kind in zip(names, formats, strict=True) if kind == "rdf"]
-            labels = collect(graphs, options, open_binary)
+            labels = collect(graphs, options, open_binary, counts)
         with open_binary(path) as stream:
             if labels is not None and format == "rdf":
                 yield from read_rdf(stream, options, sink, labels)

@@ -44,6 +44,10 @@ class ReadCounts:
     """Well formed, and no triple by the rules: reason to count."""
     rejected: dict[str, int] = field(default_factory=dict)
     """Malformed: reason to count."""
+    languages: set[str] = field(default_factory=set)
+    """Of the literals in files of RDF, whether they were asked for or not."""
+    remarks: list[str] = field(default_factory=list)
+    """What was read by the rules, and may not be what was meant."""
 
 
 @dataclass(frozen=True)

@@ -37,6 +37,35 @@ def test_nodes_become_their_labels_and_literals_their_text() -> None:
     assert counts.read == 13
 
 
+def test_languages_are_taken_in_order_and_lost_ones_are_told() -> None:
+    content = (
+        PREFIXES
+        + """:a rdfs:label "apple"@en, "苹果"@zh-CN, "Apfel"@de . :b rdfs:label "pear"@en, "Birne"@de .
+:c rdfs:label "Kirsche"@de, "Sauerkirsche"@de-AT . :d rdfs:label "fig"@en, "Feige" .
+:a :p :b . :b :p :c . :d :p :a .
+"""
+    ).encode()
+    rows, counts, _ = read(content, "a.ttl", language="zh,en")
+    assert [row[::2][:2] for row in rows] == [("苹果", "pear"), ("fig", "苹果")]
+    assert counts.left_out["no_label"] == 1
+    assert counts.remarks == []
+    assert counts.languages == {"en", "de", "zh-cn", "de-at"}
+    assert read(content, "a.ttl", language="en, zh")[0][0][0] == "apple"
+    counts = read(content, "a.ttl")[1]
+    assert counts.remarks == [
+        "2 nodes have labels in several languages; one label of each was taken, whatever its language: give "
+        "`language: en`, say"
+    ]
+
+
+def test_more_languages_than_have_numbers() -> None:
+    tags = [f"{a}{b}" for a in "abcdefgh" for b in "abcdefghijkl"]
+    labels = " , ".join(f'"{tag}"@{tag}' for tag in tags)
+    rows, counts, _ = read((PREFIXES + f":a rdfs:label {labels} . :a :p :a .").encode(), "a.ttl")
+    assert rows == [("aa", "p", "aa", len(tags) + 1)]
+    assert counts.remarks[0].startswith("1 node has labels in several languages")
+
+
 def test_nodes_without_a_label_may_have_their_local_name() -> None:
     rows, counts, _ = read(TURTLE.encode(), "a.ttl", language="zh", unlabelled="local_name")
     assert ("苹果", "是", "New York City", 12) in rows
