@@ -1,6 +1,6 @@
 """The one rule by which texts are compared: what is left of a text when its form is taken away.
 
-Every character becomes its full compatibility decomposition and full case folding (`kg.fold`, so two texts
+Every character becomes its full compatibility decomposition and full case folding (`kg.match.fold`, so two texts
 that are equal under NFKC and case folding fold to the same); white space, punctuation and invisible
 characters (Unicode categories Z, P, Cc, Cf) vanish. White space still ends words. Symbols, marks and digits stay.
 
@@ -18,7 +18,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from kg.fold import COLUMNS, Folding
+from kg.match.fold import COLUMNS, Folding
 from pipelines.ragged import Ints, bounds, ranges
 
 Codes = NDArray[np.uint32]

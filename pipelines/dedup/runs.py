@@ -47,7 +47,7 @@ def write_run(path: str, keys: NDArray[np.uint64], numbers: NDArray[np.uint64]) 
 
 def list_runs(folder: str) -> list[Run]:
     """The runs of a folder in the order of their names, which is that of their numbers."""
-    names = [name for name in files.list_names(folder) if name.endswith(".run")]
+    names = [name for name in files.list_names(folder) if name.endswith(".run") and name[0] != "."]
     infos = (info for name in names for info in files.expand(files.join(folder, name)))
     return [Run(info.path, info.size // ROW_BYTES) for info in infos]
 

@@ -61,6 +61,23 @@ def test_documents_in_are_documents_out_and_what_was_left_out(tmp_path: Path) ->
     assert manifest.rejects == {"bad_json": 1, "empty_text": 1}
 
 
+def test_each_split_loses_its_own(tmp_path: Path) -> None:
+    texts = plant(None, "zh", 40).texts
+    halves = {"dev": texts[:30] + texts[:7], "train": texts[30:] + texts[:8]}
+    for name, some in halves.items():
+        lines = [json.dumps({"text": t, "label": "x"}) for t in some]
+        (tmp_path / f"{name}.jsonl").write_text("\n".join(lines), encoding="utf-8")
+    layout = {"format": "jsonl", "label": "label", "files": {name: f"{name}.jsonl" for name in halves}}
+    config, path = write(tmp_path, texts, input=layout)
+    with plainly():
+        manifest = flow.annotate(config, path, options(tmp_path / "out"))
+    gone = {(row["split"], row["doc_id"]) for row in dropped(tmp_path / "out").to_pylist()}
+    for name, some in halves.items():
+        mine = len([split for split, _ in gone if split == name])
+        assert mine >= 7
+        assert manifest.splits[name].rows == len(some) - mine
+
+
 def test_other_duplicates_are_another_run(tmp_path: Path) -> None:
     texts = plant(None, "zh", 40).texts
     config, path = write(tmp_path, texts)

@@ -79,6 +79,18 @@ def test_clusters_are_those_of_all_pairs(
         assert row["similarity"] == pytest.approx(wanted, abs=1e-6)
 
 
+def test_pairs_just_at_the_threshold_count(tmp_path: Path) -> None:
+    """Four of five shingles: 0.8. Bands miss one in two hundred of them."""
+    letters = [chr(0x4E00 + n) for n in range(200)]
+    texts = ["".join(letters[at : at + size]) for at in range(0, 200, 5) for size in (4, 5)]
+    corpus(tmp_path, texts)
+    with plainly():
+        dedup(tmp_path, tmp_path / "out", ngram=1)
+    found = gone(tmp_path / "out", texts)
+    assert len(found) >= 38
+    assert all(row["similarity"] == pytest.approx(0.8) for row in found.values())
+
+
 def test_the_first_is_kept_across_blocks_and_splits(tmp_path: Path) -> None:
     base = plant(None, "zh", 60).texts[:40]
     corpus(tmp_path, base, "train.txt")
@@ -353,6 +365,40 @@ def test_another_filesystem_gets_the_same_bytes(
     assert {n: files.read_bytes(f"{out}/dedup/{n}") for n in expected} == expected
     lost = [len(rows) for b in blocks_of(many) if (rows := drops.of(b)._records) is not None]
     assert lost == drops.result.blocks["train"]
+
+
+def test_a_file_that_changes_meanwhile_commits_nothing(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path, process = corpus(tmp_path, ["一篇文章", "又一篇"]), sign.Sign.process
+
+    def touching(*args: object) -> None:
+        process(*args)
+        os.utime(path, (1, 1))
+
+    monkeypatch.setattr(sign.Sign, "process", touching)
+    with plainly(), pytest.raises(RunError, match="was changed while the run read it"):
+        dedup(tmp_path, tmp_path / "out")
+    assert not (tmp_path / "out/dedup/manifest.json").exists()
+
+
+def test_unfinished_work_of_another_config_is_not_mixed_in(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    texts = ["一篇长长的文章", "一篇长长的文章。", "又一篇"]
+    corpus(tmp_path, texts)
+
+    def fails(*_: object) -> None:
+        raise ValueError("no more")
+
+    with monkeypatch.context() as patch, plainly(), pytest.raises(RunError, match="no more"):
+        patch.setattr(sign.Sign, "process", fails)
+        dedup(tmp_path, tmp_path / "out")
+    with plainly(), pytest.raises(RunError, match="unfinished run of another config"):
+        dedup(tmp_path, tmp_path / "out", ngram=2)
+    with plainly():
+        dedup(tmp_path, tmp_path / "out", ngram=2, how=options(tmp_path / "out", overwrite=True))
+    assert set(gone(tmp_path / "out", texts)) == {1}
 
 
 # --- hostile ----------------------------------------------------------------------------------

@@ -53,6 +53,11 @@ def test_what_goes_and_for_what(case: tuple, within: bool) -> None:
     assert verdicts.signed.tolist() == [ties.get(d, d) for d in sorted(expected)]
 
 
+def test_against_another_corpus_what_has_the_same_text_goes_for_the_same_one() -> None:
+    verdicts = resolve([(u64([1, 2]), u64([6, 5]))], Ties(u64([5, 7]), u64([8, 9])), 4, within=False)
+    assert [column.tolist() for column in verdicts] == [[5, 6, 8], [2, 1, 2], [5, 6, 5]]
+
+
 def test_nothing_to_resolve() -> None:
     empty = u64([])
     for within in (True, False):

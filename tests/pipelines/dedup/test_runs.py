@@ -90,6 +90,12 @@ def test_a_run_that_was_cut_short_is_an_error(tmp_path: Path) -> None:
         list(gather(found, 0, END))
 
 
+def test_a_run_that_is_being_written_is_none(tmp_path: Path) -> None:
+    write(tmp_path, [[1, 2, 3]])
+    (tmp_path / ".tmp-host-1-2-001.run").write_bytes(bytes(32))
+    assert [(run.path, run.rows) for run in list_runs(str(tmp_path))] == [(str(tmp_path / "000.run"), 3)]
+
+
 def test_no_runs(tmp_path: Path) -> None:
     assert list_runs(str(tmp_path)) == []
     assert list(gather([], 0, END)) == []
