@@ -31,18 +31,17 @@ from __future__ import annotations
 
 import contextlib
 import hashlib
-import itertools
 import json
 import mmap
 import os
-import shutil
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
+from kg import folders
 from kg.errors import GraphError
 from kg.match import automaton, fold
 
@@ -70,9 +69,11 @@ COLUMNS: dict[str, type] = {
     **dict(zip(automaton.COLUMNS, (np.uint32, np.uint64, np.int32), strict=True)),
 }
 FILES = tuple(f"{name}.npy" for name in COLUMNS)
+_OLDER_COLUMNS = ("repeats", "filter_ones", "filter_twos", "filter_threes")
+_OLDER_TRIE = "subjects.marisa"
+"""What graphs of versions 1 to 3 have besides, so that they can be replaced."""
 _HEADER_BYTES = 128
 _AGAIN = "compile the triples again"
-_counter = itertools.count()
 
 
 @dataclass(frozen=True)
@@ -219,46 +220,22 @@ def file_sha256(path: Path) -> str:
     return digest.hexdigest()
 
 
-@contextlib.contextmanager
-def new_folder(out: Path) -> Iterator[Path]:
-    """A temporary folder beside `out` that takes its place on success and vanishes on failure.
+def new_folder(out: Path, inputs: Collection[str] = ()) -> contextlib.AbstractContextManager[Path]:
+    """A temporary folder that takes the place of the graph `out` on success: `kg.folders.new_folder`.
 
-    Raises GraphError where `out` exists and is neither a compiled graph nor an empty folder: what
-    is not ours is never removed.
+    Raises GraphError where `out` exists and is neither a compiled graph, of whatever version, nor an
+    empty folder, and where one of the `inputs` lies in it.
     """
-    if out.exists() and not (out / META).is_file() and not (out.is_dir() and not any(out.iterdir())):
-        raise GraphError(f"{out} exists and is not a compiled graph; choose another output or remove it")
-    out.parent.mkdir(parents=True, exist_ok=True)
-    temporary = out.parent / f".tmp-{os.getpid()}-{next(_counter)}-{out.name}"
-    temporary.mkdir()
+    names = {*FILES, META, *(f"{name}.npy" for name in _OLDER_COLUMNS), _OLDER_TRIE}
+    return folders.new_folder(out, names=names, is_ours=_has_our_meta, inputs=inputs)
+
+
+def _has_our_meta(folder: Path) -> bool:
+    path = folder / META
     try:
-        yield temporary
-        for path in sorted(temporary.iterdir()):
-            _sync(path)
-        _replace(temporary, out)
-        _sync(out.parent)
-    finally:
-        shutil.rmtree(temporary, ignore_errors=True)
-
-
-def _replace(temporary: Path, out: Path) -> None:
-    if out.exists():
-        # A folder cannot be renamed over a full one; those who have the old one mapped keep its pages.
-        old = out.parent / f".tmp-{os.getpid()}-{next(_counter)}-{out.name}"
-        out.rename(old)
-        try:
-            temporary.rename(out)
-        except OSError:
-            old.rename(out)
-            raise
-        shutil.rmtree(old, ignore_errors=True)
-    else:
-        temporary.rename(out)
-
-
-def _sync(path: Path) -> None:
-    descriptor = os.open(path, os.O_RDONLY)
-    try:
-        os.fsync(descriptor)
-    finally:
-        os.close(descriptor)
+        if path.stat().st_size > MAX_META_BYTES:
+            return False
+        meta = json.loads(path.read_bytes().decode("utf-8", "surrogateescape"))
+    except (OSError, ValueError, RecursionError):
+        return False
+    return isinstance(meta, dict) and meta.get("format") == FORMAT

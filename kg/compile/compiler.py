@@ -32,6 +32,7 @@ import pyarrow.compute as pc
 from kg import store, strings
 from kg.compile.clean import Kept, clean
 from kg.compile.gather import Limits, Rows, gather
+from kg.compile.nothing import nothing_left
 from kg.compile.number import number
 from kg.errors import GraphError
 from kg.match import automaton, fold
@@ -90,14 +91,14 @@ def compile_graph(
     The same files give the same bytes, whatever their folder is called. An older graph at `out` is replaced
     in one step.
 
-    Raises GraphError where a file is missing, no triple is left, `out` is something else, or there are
-    more than 2^31 - 1 triples, or strings of a kind.
+    Raises GraphError where a file is missing, no triple is left, `out` is something else or holds one of
+    the files, or there are more than 2^31 - 1 triples, or strings of a kind.
     """
     if not paths:
         raise GraphError("no triples files were named; expected at least one")
     out = Path(out)
     folding = Folding.build(options.fold)  # before the reading, as it may lack a library
-    with store.new_folder(out) as folder:
+    with store.new_folder(out, paths) as folder:
         counts = ReadCounts()
         rows = gather(
             paths,
@@ -112,7 +113,7 @@ def compile_graph(
                 on_remark(remark)
         kept = clean(rows, folding, options.stop, counts.left_out)
         if not len(kept.rows):
-            raise GraphError(_nothing(paths, counts))
+            raise GraphError(nothing_left(paths, counts, options.read))
         info = _write(folder, rows, kept, folding, counts, _relative(paths))
         store.write(folder, info)
     return info
@@ -167,16 +168,6 @@ def _content_sha256(rows: Rows, kept: np.ndarray, folding: Folding) -> str:
         lines = pc.binary_join_element_wise(subjects, predicates, objects, tab)
         digest.update(strings.utf8(pc.binary_join_element_wise(lines, nothing, newline)).data)
     return digest.hexdigest()
-
-
-def _nothing(paths: Sequence[str], counts: ReadCounts) -> str:
-    why = {**counts.rejected, **counts.left_out}
-    return (
-        f"no triple in {', '.join(map(str, paths))}: {counts.read} lines read "
-        f"({', '.join(f'{n} {reason}' for reason, n in sorted(why.items())) or 'none rejected'}); "
-        "expected triples of subject, predicate and object, in the `.spo` form a line of three fields "
-        "separated by TAB in UTF-8"
-    )
 
 
 def _relative(paths: Sequence[str]) -> tuple[str, ...]:

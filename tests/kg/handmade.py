@@ -8,7 +8,7 @@ from unittest import mock
 
 import numpy as np
 
-from kg import GraftPolicy, KnowledgeGraph, Trees, Trunks, Words, build_trees, compile_graph, store
+from kg import GraftPolicy, KnowledgeGraph, Trees, Trunks, Words, build_trees, compile_graph, folders
 from kg.compile import BuildOptions
 
 CLS, SEP = 0x110001, 0x110002
@@ -73,7 +73,7 @@ def graph_of(folder: Path, *lines: str, name: str = "graph", fold: tuple[str, ..
     """A graph compiled from `.spo` lines, without waiting for the disk to have them for good."""
     source = folder / f"{name}.spo"
     source.write_bytes("".join(line + "\n" for line in lines).encode())
-    with mock.patch.object(store, "_sync"):
+    with mock.patch.object(folders, "sync"):
         compile_graph([str(source)], folder / f"{name}.kg", options=BuildOptions(fold=fold))
     return KnowledgeGraph.open(folder / f"{name}.kg")
 

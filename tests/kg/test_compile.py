@@ -17,7 +17,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from kg import BuildOptions, GraphError, KnowledgeGraph, ReadOptions, compile_graph, store, strings
+from kg import BuildOptions, GraphError, KnowledgeGraph, ReadOptions, compile_graph, folders, strings
 from kg.compile import gather
 from kg.match.fold import NAMES, Folding
 from kg.read import RejectedLine, read_triples
@@ -30,7 +30,7 @@ def compiled(folder: Path, *lines: str, **options: object) -> KnowledgeGraph:
     """A graph of `.spo` lines with build options."""
     source = folder / "a.spo"
     source.write_bytes("".join(line + "\n" for line in lines).encode())
-    with mock.patch.object(store, "_sync"):
+    with mock.patch.object(folders, "sync"):
         compile_graph([str(source)], folder / "kg", options=BuildOptions(**options))  # type: ignore[arg-type]
     return KnowledgeGraph.open(folder / "kg", check=True)
 
@@ -162,7 +162,7 @@ def test_a_graph_is_what_a_loop_makes_of_its_triples(
         else:
             kept.setdefault(fold(s), {})[p, o] = (s, Path(path).name, line)
     options = BuildOptions(ReadOptions(), rule, *limits, stop)
-    with mock.patch.object(store, "_sync"), mock.patch.object(strings, "PENDING_BYTES", 0):
+    with mock.patch.object(folders, "sync"), mock.patch.object(strings, "PENDING_BYTES", 0):
         if not kept:
             with pytest.raises(GraphError, match="no triple in"):
                 compile_graph(paths, folder / "kg", options=options)
@@ -341,8 +341,8 @@ def test_what_is_not_a_graph_is_never_overwritten(tmp_path: Path) -> None:
     precious = tmp_path / "thesis"
     precious.mkdir()
     (precious / "chapter1").write_text("years of work")
-    for out in (precious, source):
-        with pytest.raises(GraphError, match="is not a compiled graph; choose another output"):
+    for out, holds in ((precious, ": it holds 'chapter1'"), (source, "")):
+        with pytest.raises(GraphError, match=f"is not a compiled graph{holds}; choose another output"):
             compile_graph([str(source)], out)
     assert (precious / "chapter1").read_text() == "years of work"
 

@@ -13,7 +13,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from kg import BuildOptions, GraphError, KnowledgeGraph, compile_graph, store, summarize, summary
+from kg import BuildOptions, GraphError, KnowledgeGraph, compile_graph, folders, summarize, summary
 from kg.summary import Spread
 from tests.kg.handmade import graph_of
 
@@ -58,7 +58,7 @@ def test_a_summary_is_what_a_loop_counts(
     paths = [folder / f"{k}.spo" for k in range(3)]
     for k, path in enumerate(paths):
         path.write_bytes("".join(f"{s}\t{p}\t{o}\n" for s, p, o, file in rows if file == k).encode())
-    with mock.patch.object(store, "_sync"):
+    with mock.patch.object(folders, "sync"):
         try:
             compile_graph([str(path) for path in paths], folder / "kg", options=BuildOptions(fold=rule))
         except GraphError:
