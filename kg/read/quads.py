@@ -14,15 +14,19 @@ import numpy as np
 import pyarrow as pa
 
 from kg.errors import GraphError
-from kg.read import lines
-from kg.read.lines import Block, read_fully, sifted_blocks
+from kg.read.lines import Block, sifted_blocks
 from kg.read.options import ending
+from kg.read.rdftext import TERM, PlainText
 from kg.read.rdfxml import PlainXml
 from kg.read.records import Sink
 
 LINES = {".nt": "N_TRIPLES", ".nq": "N_QUADS"}
 DOCUMENTS = {".ttl": "TURTLE", ".trig": "TRIG", ".rdf": "RDF_XML", ".owl": "RDF_XML"}
 IRI, BLANK = -1, -2
+MAX_IRI = 1 << 14
+"""Characters of an IRI."""
+MAX_LINE_TERMS = 64
+"""Triple terms in a line of N-Triples: the parser ends the process where thousands nest."""
 _GROUP = 4096
 _ROWS = 1 << 16
 _CHARS = 1 << 23
@@ -87,6 +91,10 @@ def read_quads(
         )
 
 
+class _LongIriError(ValueError):
+    """The statement behind those that were added has an IRI that is longer than MAX_IRI."""
+
+
 class _Builder:
     """Columns of statements as they grow."""
 
@@ -106,7 +114,10 @@ class _Builder:
         return self._chars > _CHARS or len(self._kinds) >= _ROWS
 
     def extend(self, quads: Iterable[Any], chars: float = math.inf) -> None:
-        """Add statements, until more than `chars` characters are held; what came before an error stays."""
+        """Add statements, until more than `chars` characters are held; what came before an error stays.
+
+        Raises _LongIriError, and SyntaxError and MemoryError as the parser does.
+        """
         ox = oxigraph()
         node, literal, languages = ox.NamedNode, ox.Literal, self._languages
         text: str | None
@@ -119,11 +130,15 @@ class _Builder:
                 text, kind = object_.value, languages[object_.language]
             else:
                 text, kind = None, BLANK
+            size = len(named or ""), len(predicate), len(text or "")
+            longest = max(size if kind == IRI else size[:2])
+            if longest > MAX_IRI:
+                raise _LongIriError(f"an IRI of {longest:,} characters, at most {MAX_IRI:,}")
             self._subjects.append(named)
             self._predicates.append(predicate)
             self._objects.append(text)
             self._kinds.append(kind)
-            self._chars += len(named or "") + len(predicate) + len(text or "")
+            self._chars += sum(size)
             if self._chars > chars:
                 return
 
@@ -155,6 +170,7 @@ def _parse_block(block: Block, kind: str, languages: Languages) -> Iterator[Quad
     """
     format = getattr(oxigraph().RdfFormat, kind)
     _reject_carriage_returns(block)
+    _reject_nested_terms(block)
     index = np.flatnonzero(block.kept)
     data = block.data
     if len(index) < len(block.kept):
@@ -169,6 +185,8 @@ def _parse_block(block: Block, kind: str, languages: Languages) -> Iterator[Quad
         stop = len(index)
         try:
             builder.extend(oxigraph().parse(rest, format=format))
+        except _LongIriError:
+            stop = at + len(builder) - before
         except (SyntaxError, MemoryError) as error:
             line = getattr(error, "lineno", None) or 1
             stop = at + min(len(builder) - before, line - 1)
@@ -189,7 +207,7 @@ def _parse_line(line: bytes, format: Any, builder: _Builder) -> str:
     before = len(builder)
     try:
         builder.extend(oxigraph().parse(line, format=format))
-    except (SyntaxError, MemoryError) as error:
+    except (SyntaxError, MemoryError, _LongIriError) as error:
         builder.truncate(before)
         return _WHERE.sub("", str(getattr(error, "msg", None) or error))
     return ""
@@ -203,20 +221,35 @@ def _reject_carriage_returns(block: Block) -> None:
             block.reject(i, "bad_syntax", "a carriage return inside the line")
 
 
+def _reject_nested_terms(block: Block) -> None:
+    if block.data.count(TERM) <= MAX_LINE_TERMS:
+        return
+    at = np.array([found.start() for found in re.finditer(re.escape(TERM), block.data)], np.int64)
+    counts = np.bincount(np.searchsorted(block.stops, at, side="right"), minlength=len(block.stops))
+    for i in np.flatnonzero(block.kept & (counts > MAX_LINE_TERMS)).tolist():
+        block.reject(i, "bad_syntax", f"{counts[i]} triple terms in the line, at most {MAX_LINE_TERMS}")
+
+
 def _parse_document(stream: BinaryIO, kind: str, sink: Sink, languages: Languages) -> Iterator[Quads]:
     ox = oxigraph()
-    source: Any = PlainXml(stream, sink.path) if kind == "RDF_XML" else _Plain(stream, sink.path)
-    # IRIs serve as keys only, so those that are not quite IRIs do no harm and are let through.
-    quads = ox.parse(source, format=getattr(ox.RdfFormat, kind), lenient=True)
     builder = _Builder(languages)
     number = 1
+    source: Any
+    if kind == "RDF_XML":
+        source = PlainXml(stream, sink.path)
+    else:
+        source = PlainText(stream, sink.path, lambda: number - 1 + len(builder))
+    # IRIs serve as keys only, so those that are not quite IRIs do no harm and are let through.
+    quads = ox.parse(source, format=getattr(ox.RdfFormat, kind), lenient=True)
     while True:
         before = len(builder)
         try:
             builder.extend(islice(quads, _GROUP), _CHARS)
-        except (SyntaxError, MemoryError) as error:
+        except (SyntaxError, MemoryError, _LongIriError) as error:
             line = getattr(error, "lineno", None)
             where = f"line {line}" if line else source.place
+            if isinstance(error, _LongIriError):
+                where = f"statement {number + len(builder)}"
             what = str(getattr(error, "msg", None) or error)
             raise GraphError(
                 f"{sink.path}, {where}: {what}. Mend the file, or convert it to N-Triples, where a "
@@ -230,17 +263,3 @@ def _parse_document(stream: BinaryIO, kind: str, sink: Sink, languages: Language
             number += count
         if ended:
             return
-
-
-class _Plain:
-    """A file of text for pyoxigraph: without a byte order mark, errors of reading with the file's name."""
-
-    place = "at its end"
-
-    def __init__(self, stream: BinaryIO, path: str) -> None:
-        self._stream, self._path = stream, path
-        self._start = read_fully(stream, path, 3).removeprefix(lines.BOM)
-
-    def read(self, size: int = -1) -> bytes:
-        start, self._start = self._start, b""
-        return start or read_fully(self._stream, self._path, max(size, 1))

@@ -13,6 +13,7 @@ from xml.sax.saxutils import escape, quoteattr
 
 from kg.errors import GraphError
 from kg.read.lines import MAX_LINE_BYTES, read_fully
+from kg.read.rdftext import MAX_NAMESPACE
 
 MAX_DEPTH = 256
 _CHUNK = 1 << 14
@@ -23,7 +24,8 @@ class PlainXml:
     """The document without declaration, document type and comments, every entity expanded.
 
     Reading raises GraphError naming file and line where it is not well-formed XML, refers to an external
-    or unknown entity, nests deeper than MAX_DEPTH, or has a text or tag too long to be one.
+    or unknown entity, nests deeper than MAX_DEPTH, or has a text or tag too long to be one, or a namespace
+    or base of more than MAX_NAMESPACE characters.
     """
 
     def __init__(self, stream: BinaryIO, path: str) -> None:
@@ -70,7 +72,10 @@ class PlainXml:
         self._depth += 1
         if self._depth > MAX_DEPTH:
             raise self._wrong(f"elements nest deeper than {MAX_DEPTH}")
-        pairs = zip(attributes[::2], attributes[1::2], strict=True)
+        pairs = list(zip(attributes[::2], attributes[1::2], strict=True))
+        for key, value in pairs:
+            if len(value) > MAX_NAMESPACE and (key == "xml:base" or key.startswith("xmlns")):
+                raise self._wrong(f"{key} of more than {MAX_NAMESPACE:,} characters")
         self._out.append(f"<{name}{''.join(f' {key}={quoteattr(value)}' for key, value in pairs)}>")
 
     def _end(self, name: str) -> None:

@@ -108,3 +108,20 @@ def test_texts_and_tags_without_an_end(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_errors_of_rdf_come_with_a_place() -> None:
     with pytest.raises(GraphError, match=r"a\.rdf, at or before line \d+: "):
         values(document('<rdf:Description rdf:about="http://x/a" rdf:ID="b"/>\n'))
+
+
+@pytest.mark.parametrize("name", ["xmlns:long", "xmlns", "xml:base"])
+def test_namespaces_and_bases_are_no_longer_than_iris(name: str) -> None:
+    for size, fits in ((4000, True), (1_000_000, False)):
+        start = f'<rdf:Description {name}="http://x/{"a" * size}/" rdf:about="'
+        content = document(f'{start}#b"><x:p>o</x:p></rdf:Description>')
+        if fits:
+            assert values(content) == ["o"]
+        else:
+            with pytest.raises(GraphError, match=rf"a\.rdf, line 3: {name} of more than 4,096 characters"):
+                values(content)
+
+
+def test_iris_are_no_longer_than_iris() -> None:
+    with pytest.raises(GraphError, match=r"a\.rdf, statement 1: an IRI of 20,009 characters"):
+        values(document(about("o").replace("http://x/a", f"http://x/{'a' * 20_000}")))
