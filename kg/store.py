@@ -46,8 +46,9 @@ from kg.errors import GraphError
 from kg.match import automaton, fold
 
 FORMAT = "treegraft-graph"
-VERSION = 3
+VERSION = 4
 META = "meta.json"
+_SIGNATURE = "meta_sha256"
 MAX_META_BYTES = 64 * 2**20
 COLUMNS: dict[str, type] = {
     "triple_offsets": np.int32,
@@ -128,9 +129,16 @@ def write(folder: Path, info: GraphInfo) -> None:
         name: {"bytes": (folder / name).stat().st_size, "sha256": file_sha256(folder / name)}
         for name in FILES
     }
-    meta = {"format": FORMAT, "version": VERSION, **asdict(info), "files": files}
+    meta = sign({"format": FORMAT, "version": VERSION, **asdict(info), "files": files})
     text = json.dumps(meta, ensure_ascii=False, indent=1, sort_keys=True) + "\n"
     (folder / META).write_bytes(text.encode("utf-8", "surrogateescape"))
+
+
+def sign(meta: Mapping[str, Any]) -> dict[str, Any]:
+    """`meta` with the hash of everything else in it, whatever the spaces and the order."""
+    rest = {key: value for key, value in meta.items() if key != _SIGNATURE}
+    canonical = json.dumps(rest, sort_keys=True, separators=(",", ":"))
+    return {**rest, _SIGNATURE: hashlib.sha256(canonical.encode()).hexdigest()}
 
 
 def read_meta(folder: Path) -> tuple[GraphInfo, dict[str, dict[str, Any]]]:
@@ -151,6 +159,10 @@ def read_meta(folder: Path) -> tuple[GraphInfo, dict[str, dict[str, Any]]]:
             found = meta.get("version")
             raise GraphError(
                 f"graph {folder} is of version {found!r}, this program reads {VERSION}; {_AGAIN}"
+            )
+        if sign(meta)[_SIGNATURE] != meta[_SIGNATURE]:
+            raise GraphError(
+                f"graph {folder}: {META} was changed after it was compiled (its hash differs); {_AGAIN}"
             )
         files = {name: dict(meta["files"][name]) for name in FILES}
         info = _info(meta)

@@ -155,18 +155,19 @@ def _write(
 
 
 def _content_sha256(rows: Rows, kept: np.ndarray, folding: Folding) -> str:
-    """Of the folding rule and of the kept triples in file order, a line each."""
+    """Of the folding rule and of the kept triples in file order: U+0000 between fields and U+0001 behind
+    each, which no field can hold, as readers refuse control characters; TAB and line feed may be in one."""
     digest = hashlib.sha256(json.dumps(["treegraft-graph", *folding.names]).encode() + b"\n")
     for column in folding.to_arrays().values():
         digest.update(column.tobytes())
-    nothing, tab, newline = (pa.scalar(text, pa.large_string()) for text in ("", "\t", "\n"))
+    nothing, between, end = (pa.scalar(text, pa.large_string()) for text in ("", "\0", "\1"))
     for start in range(0, len(kept), _HASH_ROWS):
         part = kept[start : start + _HASH_ROWS]
         subjects = strings.take(rows.subjects, rows.subject[part])
         predicates = strings.take(rows.predicates, rows.predicate[part])
         objects = strings.take(rows.objects, rows.object[part])
-        lines = pc.binary_join_element_wise(subjects, predicates, objects, tab)
-        digest.update(strings.utf8(pc.binary_join_element_wise(lines, nothing, newline)).data)
+        triples = pc.binary_join_element_wise(subjects, predicates, objects, between)
+        digest.update(strings.utf8(pc.binary_join_element_wise(triples, nothing, end)).data)
     return digest.hexdigest()
 
 

@@ -163,7 +163,7 @@ def test_files_of_two_graphs_do_not_mix(compiled: Path, tmp_path: Path) -> None:
         before = (compiled / f"{name}.npy").read_bytes()
         shutil.copy(tmp_path / f"other.kg/{name}.npy", compiled)
         changed = {**meta["files"], f"{name}.npy": {"bytes": (compiled / f"{name}.npy").stat().st_size}}
-        (compiled / "meta.json").write_text(json.dumps({**meta, "files": changed}))
+        (compiled / "meta.json").write_text(json.dumps(store.sign({**meta, "files": changed})))
         with pytest.raises(GraphError, match="belong to different graphs"):
             KnowledgeGraph.open(compiled)
         (compiled / f"{name}.npy").write_bytes(before)
@@ -196,7 +196,7 @@ def edited(meta: dict[str, object], *path: str, value: object) -> str:
     for key in path[:-1]:
         place = place[key]
     place[path[-1]] = value
-    return json.dumps(copy)
+    return json.dumps(store.sign(copy))
 
 
 HOSTILE = [
@@ -252,6 +252,21 @@ def test_a_hostile_meta_is_an_error_and_never_leads_out_of_the_folder(compiled: 
         patch.setattr(Path, "open", watched)
         assert KnowledgeGraph.open(compiled, check=True).file_bytes.keys() == set(FILES)
     assert opened and all(path.parent == compiled for path in opened)
+
+
+def test_a_meta_that_was_edited_is_not_believed(compiled: Path) -> None:
+    meta = json.loads((compiled / "meta.json").read_text())
+    edits = {"longest_subject": 1, "fold": [], "sources": ["other.spo"], "read": 10**6, "more": 1}
+    for key, value in edits.items():
+        (compiled / "meta.json").write_text(json.dumps({**meta, key: value}))
+        with pytest.raises(GraphError, match=r"meta\.json was changed after it was compiled"):
+            KnowledgeGraph.open(compiled)
+    unsigned = {key: value for key, value in meta.items() if key != "meta_sha256"}
+    (compiled / "meta.json").write_text(json.dumps(unsigned))
+    with pytest.raises(GraphError, match=r"meta\.json is damaged \(\"'meta_sha256'\"\)"):
+        KnowledgeGraph.open(compiled)
+    (compiled / "meta.json").write_text(json.dumps(dict(reversed(meta.items())), indent=7))
+    assert KnowledgeGraph.open(compiled, check=True).info.triples > 1
 
 
 def test_a_meta_of_gigabytes_is_not_read(compiled: Path) -> None:
