@@ -3,22 +3,26 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from pathlib import Path
 
 from corpora import files
 from pipelines.config import resolve
 from pipelines.section import ConfigError
+
+MAX_BYTES = 64 * 2**20
+"""Size of a stop list."""
 
 
 def stop_list(value: Sequence[str] | str, config_path: str, field: str) -> frozenset[str]:
     """The subjects of `value`, trimmed, without empty ones; `field` stands in errors.
 
     A string names a file, against the config's folder: UTF-8, a subject a line, blank lines mean nothing.
-    Raises ConfigError where it cannot be read.
+    Raises ConfigError where it cannot be read, is no regular file, or has more than MAX_BYTES.
     """
     if isinstance(value, str):
         path = resolve(config_path, value) if config_path else value
         try:
-            text = files.read_bytes(path).decode("utf-8-sig")
+            text = _read(path, field).decode("utf-8-sig")
         except UnicodeDecodeError as error:
             line = error.object.count(b"\n", 0, error.start) + 1
             raise ConfigError(f"{field}: line {line} of {path} is not UTF-8") from None
@@ -29,3 +33,17 @@ def stop_list(value: Sequence[str] | str, config_path: str, field: str) -> froze
             ) from None
         value = text.split("\n")
     return frozenset(subject for line in value if (subject := line.strip()))
+
+
+def _read(path: str, field: str) -> bytes:
+    if files.is_uri(path) or Path(path).exists():  # a name is no pattern, though it may look like one
+        try:
+            (info,) = files.expand(path)
+        except ValueError as error:
+            raise ConfigError(f"{field}: {error}; name a file with a subject a line") from None
+        if info.size > MAX_BYTES:
+            raise ConfigError(
+                f"{field}: {path} has {info.size:,} bytes, at most {MAX_BYTES:,}; a stop list names the subjects "
+                "that make noise, one a line"
+            )
+    return files.read_bytes(path)
