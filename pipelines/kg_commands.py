@@ -9,9 +9,9 @@ from pathlib import Path
 from typing import Annotated, Any
 
 import typer
-from pydantic import ValidationError
 from rich.text import Text
 
+from pipelines import kg_flags
 from pipelines.display import make_console
 from pipelines.section import ConfigError
 from pipelines.view.legible import legible, plural
@@ -121,12 +121,13 @@ def build(
       treegraft kg build edges.csv --out my.kg --columns subject=head,predicate=rel,object=tail
       treegraft kg build labels.nt facts.nt --out wikidata.kg --language zh
     """
+    from kg.errors import GraphError
     from pipelines import graph_build
     from pipelines.view.kg_show import build_parts
 
     given = {
         "format": format,
-        "columns": _columns(columns),
+        "columns": kg_flags.columns(columns),
         "delimiter": "\t" if delimiter == "\\t" else delimiter,
         "language": language,
         "labels": label or None,
@@ -137,9 +138,13 @@ def build(
         "max_object": max_object,
         "stop": stop or [],
     }
-    options = graph_build.build_options(_build_config(given), field="")
-    infos = graph_build.triple_files(paths, field="FILES")
-    graph_build.check_formats(infos, options, "FILES")
+    config = kg_flags.build_config(given)
+    try:
+        options = graph_build.build_options(config, field="")
+        infos = graph_build.triple_files(paths, field="FILES")
+        graph_build.check_formats(infos, options, "FILES")
+    except ConfigError as error:
+        raise ConfigError(kg_flags.as_flags(str(error))) from None
     folder = Path(out.rstrip("/") or "/")
     listed = f"{folder}.rejects.jsonl"
     start = time.monotonic()
@@ -153,7 +158,11 @@ def build(
         graph_build.refuse_rejects(info, rejects, max_reject_fraction, hint)
 
     try:
-        info, rejects = graph_build.compile_files(infos, folder, options, _err, accept=accept)
+        info, rejects = graph_build.compile_files(
+            infos, folder, options, _err, accept=accept, say=kg_flags.as_flags
+        )
+    except GraphError as error:
+        raise GraphError(kg_flags.as_flags(str(error))) from None
     except KeyboardInterrupt:
         _err.print(Text(f"stopped; nothing was written to {legible(str(folder))}", "yellow"))
         raise typer.Exit(130) from None
@@ -172,39 +181,6 @@ def _next_steps(folder: Path) -> Text:
         f'next: treegraft kg stats {name} · treegraft kg lookup {name} "a text" · in a config: '
         f"graph: {{compiled: {name}}}"
     )
-
-
-def _columns(given: str | None) -> dict[str, int | str] | None:
-    """`subject=1,object=name` as roles and columns. Raises ConfigError."""
-    if given is None:
-        return None
-    found: dict[str, int | str] = {}
-    for part in given.split(","):
-        role, equals, column = (word.strip() for word in part.partition("="))
-        if not equals or not role or not column or role in found:
-            raise ConfigError(
-                f"--columns: expected role=column, as in subject=1,predicate=2,object=3; found {part!r}"
-            )
-        found[role] = int(column) if column.isdecimal() else column
-    return found
-
-
-def _build_config(given: dict[str, Any]) -> Any:
-    """Flags as a checked `build` section. Raises ConfigError that names the flag."""
-    from pipelines.graph_config import BuildConfig
-
-    try:
-        return BuildConfig.model_validate(given)
-    except ValidationError as error:
-        lines = []
-        for item in error.errors():
-            flag = (
-                "--" + str(item["loc"][0]).replace("_", "-").replace("labels", "label") if item["loc"] else ""
-            )
-            message = item["msg"].removeprefix("Value error, ")
-            found = "" if item["type"] == "value_error" else f", found {item['input']!r}"
-            lines.append(f"{flag}: {message}{found}" if flag else message)
-        raise ConfigError("\n".join(lines)) from None
 
 
 @app.command()

@@ -19,6 +19,15 @@ LABELS = (
     "http://schema.org/name",
     "http://xmlns.com/foaf/0.1/name",
 )
+PREFIXES = {
+    "rdfs": "http://www.w3.org/2000/01/rdf-schema#",
+    "skos": "http://www.w3.org/2004/02/skos/core#",
+    "schema": "http://schema.org/",
+    "foaf": "http://xmlns.com/foaf/0.1/",
+    "dc": "http://purl.org/dc/elements/1.1/",
+    "dcterms": "http://purl.org/dc/terms/",
+}
+"""Prefixes that names of labels may begin with."""
 ENDINGS = {
     **dict.fromkeys((".spo", ".tsv", ".txt"), "tsv"),
     ".csv": "csv",
@@ -26,6 +35,7 @@ ENDINGS = {
 }
 CONCEPTNET = "conceptnet-assertions"
 
+_IRI = re.compile(r"""([A-Za-z][A-Za-z0-9+.\-]*://|urn:|tag:|info:|did:)[^\s<>"{}|\\^`]+""")
 MAX_LANGUAGES = 30
 _LANGUAGE = re.compile(r"[A-Za-z]{1,8}(-[A-Za-z0-9]{1,8})*")
 
@@ -69,7 +79,7 @@ class ReadOptions:
         if self.unlabelled not in ("skip", "local_name"):
             raise _wrong("unlabelled", "skip or local_name", self.unlabelled)
         if not self.labels and self.unlabelled == "skip":
-            raise _wrong("labels", "at least one IRI, or unlabelled: local_name", "none")
+            raise _wrong("labels", "at least one IRI, or `unlabelled: local_name`", "none")
 
     @property
     def languages(self) -> tuple[str, ...]:
@@ -81,7 +91,7 @@ class ReadOptions:
         if self.language is None:
             raise GraphError(
                 f"{what} needs `language`: ConceptNet holds all languages in one file, and both concepts of "
-                "a triple have to be of one; give its code, such as language: en or language: zh"
+                "a triple have to be of one; give its code, such as `language: en` or `language: zh`"
             )
         if len(self.languages) > 1:
             raise GraphError(f"{what} needs one `language`, both concepts are of it; found {self.language!r}")
@@ -100,7 +110,7 @@ def format_of(path: str, options: ReadOptions) -> str:
         raise GraphError(
             f"{path}: the name does not tell the format; expected a name that ends in "
             f"{' '.join(ENDINGS)} (and {', '.join(COMPRESSED)} after it) or starts with {CONCEPTNET}. "
-            "Rename the file or give `format`: tsv, csv, rdf or conceptnet"
+            "Rename the file or give `format` (tsv, csv, rdf or conceptnet)"
         )
     return found
 
@@ -146,7 +156,12 @@ def _columns(columns: object, format: str) -> dict[str, str | int]:
 def _labels(labels: object) -> tuple[str, ...]:
     if isinstance(labels, str) or not isinstance(labels, Sequence):
         raise _wrong("labels", "a list of IRIs", labels)
+    found: dict[str, None] = {}
     for label in labels:
-        if not isinstance(label, str) or ":" not in label:
-            raise _wrong("labels", f"IRIs such as {LABELS[0]}", label)
-    return tuple(dict.fromkeys(labels))
+        prefix, _, name = label.partition(":") if isinstance(label, str) else ("", "", "")
+        iri = PREFIXES[prefix] + name if name and prefix in PREFIXES else label
+        if not isinstance(iri, str) or not _IRI.fullmatch(iri):
+            prefixes = " ".join(f"{prefix}:" for prefix in PREFIXES)
+            raise _wrong("labels", f"IRIs such as {LABELS[0]}, in full or with one of {prefixes}", label)
+        found[iri] = None
+    return tuple(found)

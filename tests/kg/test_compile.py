@@ -351,12 +351,20 @@ def test_files_without_a_triple_say_what_was_found(tmp_path: Path) -> None:
     source = tmp_path / "a.spo"
     source.write_text("苹果 类别 水果\n梨 类别 水果\n苹\t类\t水果\n", encoding="utf-8")
     with pytest.raises(
-        GraphError, match=r"3 lines read \(1 subject_too_short, 2 wrong_field_count\); expected triples of"
+        GraphError,
+        match=r"3 lines read \(wrong number of fields 2, subject shorter than min_subject 1\); give `columns`",
     ):
         compile_graph([str(source)], tmp_path / "kg", options=BuildOptions(min_subject=2))
+    source.write_text("苹\t类\t水果\n\n\n", encoding="utf-8")
+    with pytest.raises(GraphError, match="give a smaller `min_subject`"):
+        compile_graph([str(source)], tmp_path / "kg", options=BuildOptions(min_subject=2))
+    source.write_text("", encoding="utf-8")
+    with pytest.raises(GraphError, match=r"0 lines read; expected triples .* in the `.spo` form"):
+        compile_graph([str(source)], tmp_path / "kg")
+    source.unlink()
     with pytest.raises(GraphError, match="no triples files were named"):
         compile_graph([], tmp_path / "kg")
-    assert sorted(path.name for path in tmp_path.iterdir()) == ["a.spo"]
+    assert not list(tmp_path.iterdir())
 
 
 # --- what nobody would call a triple ------------------------------------------------------------

@@ -32,11 +32,13 @@ from tests.kg.read.reading import read
         ({"language": ""}, "language"),
         ({"language": "zh,"}, "language: expected .*, or some: zh,en, found 'zh,'"),
         ({"language": "zh,en", "format": "conceptnet"}, "format conceptnet needs one `language`.*'zh,en'"),
-        ({"format": "conceptnet"}, "format conceptnet needs `language`.*such as language: en"),
+        ({"format": "conceptnet"}, "format conceptnet needs `language`.*such as .language: en."),
         ({"labels": "http://a/b"}, "labels: expected a list of IRIs"),
         ({"labels": ["label"]}, "labels: expected IRIs such as http://www.w3.org/2000/01/rdf-schema#label"),
         ({"labels": [3]}, "labels"),
-        ({"labels": []}, "labels: expected at least one IRI, or unlabelled: local_name"),
+        ({"labels": ["skosx:prefLabel"]}, "labels: expected IRIs.* with one of rdfs: skos: .*found 'skosx:prefLabel'"),
+        ({"labels": ["skos:"]}, "labels"),
+        ({"labels": []}, "labels: expected at least one IRI, or .unlabelled: local_name."),
         ({"unlabelled": "keep"}, "unlabelled: expected skip or local_name, found 'keep'"),
     ],
 )  # fmt: skip
@@ -47,10 +49,10 @@ def test_what_is_wrong_is_named(options: dict[str, Any], message: str) -> None:
 
 def test_good_options_stay_as_they_are() -> None:
     options = ReadOptions(
-        format="csv", columns={"object": "o", "subject": 1}, delimiter=";", language="zh-Hans", labels=["a:b", "a:b"]
+        format="csv", columns={"object": "o", "subject": 1}, delimiter=";", language="zh-Hans", labels=["urn:b", "urn:b", "skos:prefLabel"]
     )  # fmt: skip
     assert options.columns == {"subject": 1, "object": "o"}
-    assert options.labels == ("a:b",)
+    assert options.labels == ("urn:b", "http://www.w3.org/2004/02/skos/core#prefLabel")
     assert ReadOptions(labels=(), unlabelled="local_name").labels == ()
 
 
