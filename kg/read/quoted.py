@@ -24,9 +24,10 @@ from kg.read.lines import WHITE_SPACE, Block, TooLong
 from kg.read.options import ROLES, ReadOptions
 from kg.read.records import EXCERPT_CHARS, Sink, TripleTable
 from kg.read.tables import CONTROL, CONTROL_DETAIL, control_characters, emit
-from kg.read.tsv import Layout, find_columns, has_header
+from kg.read.tsv import Layout, find_columns, has_header, remark_header
 
 MAX_RECORD_LINES = 1 << 14
+_OPEN = "a quote opened here is never closed"
 _PART_LINES = 1 << 10
 
 # The csv module takes a lone CR for a line end, and NUL for an error in Python 3.10. They are data here:
@@ -52,7 +53,12 @@ def read_csv(stream: BinaryIO, options: ReadOptions, sink: Sink) -> Iterator[Tri
             except StopIteration:
                 break
             except csv.Error as error:
-                feed.reject_all(first, base + records.line_num, "bad_syntax", str(error))
+                feed.reject_all(
+                    first,
+                    base + records.line_num,
+                    "bad_syntax",
+                    _OPEN if "unexpected end" in str(error) else str(error),
+                )
                 continue
             except _RecordTooLongError as error:
                 feed.reject_all(first, feed.next_line, "line_too_long", str(error))
@@ -99,6 +105,7 @@ class _Rows:
             if has_header(self._options):
                 self._sink.leave_out("header")
             else:
+                remark_header(fields, self._sink, line)
                 self.add(fields, line, feed)
         elif len(fields) != layout.fields:
             some = f"{len(fields)} field{'s' if len(fields) > 1 else ''}"
@@ -215,7 +222,12 @@ class _Feed:
         """Reject every physical line of the record."""
         for line in range(start, stop):
             self._sink.counts.read += 1
-            self.reject(line, reason, detail if line == start else f"in the record of line {start}: {detail}")
+            inside = (
+                f"inside the quote of line {start}"
+                if detail == _OPEN
+                else f"in the record of line {start}: {detail}"
+            )
+            self.reject(line, reason, detail if line == start else inside)
 
     def _find(self, line: int) -> tuple[int, bytes]:
         """First byte and beginning of a line of the current record."""

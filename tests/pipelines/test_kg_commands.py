@@ -285,6 +285,22 @@ def test_what_is_no_graph_is_named(spo: Path, run, name: str, message: str) -> N
         assert status == 2 and message in " ".join(err.split())
 
 
+def test_what_may_be_wrong_is_said_in_flags(spo: Path, run) -> None:
+    spo.write_text("head\trelation\ttail\n" + SPO, encoding="utf-8")
+    status, _, err = run("kg", "build", "g.spo", "--out", "my.kg")
+    assert status == 0
+    assert "warning: g.spo, line 1: head, relation, tail look like a header" in err
+    assert "give --columns subject=head,predicate=relation,object=tail\n" in err
+    Path("g.csv").write_text("name,a rel,value\na,b,c\n", encoding="utf-8")
+    status, _, err = run("kg", "build", "g.csv", "--out", "other.kg")
+    assert status != 0
+    assert "--columns: no column is called 'subject'" in err
+    assert "give --columns 'subject=name,predicate=a rel,object=value'; where it is no header" in err
+    assert "numbers: --columns subject=1,predicate=2,object=3" in err
+    Path("g.csv").write_text("subject;predicate;object\na;b;c\n", encoding="utf-8")
+    assert "give --delimiter ';'\n" in run("kg", "build", "g.csv", "--out", "other.kg")[2]
+
+
 # --- subjects ---------------------------------------------------------------------------------
 
 
