@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import io
 import json
+import os
 import time
 from collections.abc import Callable, Sequence
-from dataclasses import asdict, dataclass, field
+from contextlib import suppress
+from dataclasses import asdict, dataclass, field, fields
 from pathlib import Path
 from types import TracebackType
 from typing import Any, BinaryIO
@@ -31,6 +33,7 @@ from pipelines.view.legible import legible
 
 MAX_LISTED = 100_000
 """Rejected lines of a graph that are written out; all are counted."""
+_LIST_LINE = 1 << 20
 _READ_BYTES = 1 << 20
 
 
@@ -51,8 +54,8 @@ def triple_files(
         for pattern in patterns:
             path = resolve(config_path, pattern) if config_path else pattern
             folder = not files.is_uri(path) and Path(path).is_dir()
-            infos = _files_in(path, field) if folder else files.expand(path)
-            found |= {info.path: info for info in infos}
+            for info in _files_in(path, field) if folder else files.expand(path):
+                found.setdefault(info.path if files.is_uri(info.path) else os.path.realpath(info.path), info)
     except OSError as error:
         raise ConfigError(f"{field}: {error.strerror or error}") from None
     return list(found.values())
@@ -129,6 +132,21 @@ class Rejects:
         elif files.exists(path):
             files.remove(path)  # of triples that were mended since
         return bool(self.lines)
+
+
+def refuse_foreign_list(path: str) -> None:
+    """Raise ConfigError where `path` is something that `Rejects.write` did not write, and would replace."""
+    if not files.exists(path):
+        return
+    if files.is_uri(path) or Path(path).is_file():
+        with files.open_read(path) as stream, suppress(ValueError):
+            found = json.loads(stream.readline(_LIST_LINE))
+            if isinstance(found, dict) and set(found) == {f.name for f in fields(RejectedLine)}:
+                return
+    raise ConfigError(
+        f"malformed lines would be listed in {path}, and what is there is no such list; "
+        "move it, or give the graph another name"
+    )
 
 
 def compile_files(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import sys
 import time
 from collections import Counter
@@ -59,6 +60,9 @@ def build(
     delimiter: Annotated[
         str, typer.Option(help="csv: the character between fields.", rich_help_panel=_READING)
     ] = ",",
+    encoding: Annotated[
+        str, typer.Option(help="tsv, csv: such as utf-8, gb18030 or big5.", rich_help_panel=_READING)
+    ] = "utf-8",
     language: Annotated[
         str | None,
         typer.Option(
@@ -125,10 +129,13 @@ def build(
     from pipelines import graph_build
     from pipelines.view.kg_show import build_parts
 
+    if math.isnan(max_reject_fraction):  # older versions of Typer take it for a number from 0 to 1
+        raise ConfigError("--max-reject-fraction: expected a share from 0 to 1, found nan")
     given = {
         "format": format,
         "columns": kg_flags.columns(columns),
         "delimiter": "\t" if delimiter == "\\t" else delimiter,
+        "encoding": encoding,
         "language": language,
         "labels": label or None,
         "unlabelled": unlabelled,
@@ -147,13 +154,14 @@ def build(
         raise ConfigError(kg_flags.as_flags(str(error))) from None
     folder = Path(out.rstrip("/") or "/")
     listed = f"{folder}.rejects.jsonl"
+    graph_build.refuse_foreign_list(listed)
     start = time.monotonic()
 
     def accept(info: Any, rejects: graph_build.Rejects) -> None:
         rejects.write(listed)
         hint = (
-            f"Each is listed in {listed} with its line and reason. Mend the files, or name the format or columns "
-            "that they have, or raise --max-reject-fraction."
+            f"Each is listed in {listed} with its line and reason. Mend the files, or name the format, columns "
+            "or encoding that they have, or raise --max-reject-fraction."
         )
         graph_build.refuse_rejects(info, rejects, max_reject_fraction, hint)
 
@@ -274,9 +282,13 @@ def lookup(
 
 
 def _read(text: str) -> str:
+    from pipelines.lookup import MAX_CHARACTERS
+
     if text != "-":
         return text
-    raw = sys.stdin.buffer.read()
+    raw = sys.stdin.buffer.read(4 * MAX_CHARACTERS + 4)  # more are too many, whatever they are
+    if len(raw) > 4 * MAX_CHARACTERS + 3:  # a byte order mark
+        raise ConfigError(f"TEXT: standard input has more than {MAX_CHARACTERS:,} characters")
     try:
         return raw.decode("utf-8-sig").rstrip("\r\n")
     except UnicodeDecodeError as error:

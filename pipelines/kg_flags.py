@@ -58,6 +58,8 @@ def columns(given: str | None) -> dict[str, int | str] | None:
             raise ConfigError(
                 f"--columns: expected role=column, as in subject=1,predicate=2,object=3; found {part!r}"
             )
+        if column.isdecimal() and len(column) > 9:
+            raise ConfigError(f"--columns: {role}: no file has that many columns; found {column[:20]}...")
         found[role] = int(column) if column.isdecimal() else column
     return found
 
