@@ -9,7 +9,9 @@ not counted.
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass
+from itertools import pairwise
 
 import numpy as np
 
@@ -24,6 +26,8 @@ LOOP = 3
 MAX_CACHED_TRIPLES = 1 << 19
 MAX_CACHED_SUBJECTS = 1 << 18
 """Kept between blocks, 25 MiB in all; when there are more the cache starts anew."""
+_AT_ONCE = 1 << 18
+"""Entries of lists looked at together."""
 
 
 @dataclass(frozen=True)
@@ -60,24 +64,51 @@ class CandidateFinder:
     def select(self, subjects: np.ndarray, ancestors: np.ndarray) -> Candidates:
         """Candidates of each subject id (int64[U]) where it hangs from the subject `ancestors[u]`
         (int64[U]; a mention in the trunk has -2, which no object leads to)."""
-        unique, inverse = np.unique(subjects, return_inverse=True)
-        counts = np.full(len(unique), self._count + self._spare)
-        while True:
-            slots = self._ensure(unique, counts)[inverse]
-            found, short = self._cut(slots, subjects, ancestors)
-            if not len(short):
-                return found
-            # Loops took the places of candidates: look further.
-            counts[inverse[short]] = np.maximum(
-                2 * self._lists.lengths[slots[short]], counts[inverse[short]] + 1
-            )
+        # The branches of a hub ask the same of the same pair, again and again.
+        keys = subjects.astype(np.int64) * (self._graph.info.subjects + 2) + ancestors + 2
+        _, first, inverse = np.unique(keys, return_index=True, return_inverse=True)
+        found = self._of_pairs(subjects[first], ancestors[first])
+        lengths = np.diff(found.offsets)[inverse]
+        triples = found.triples[expand(found.offsets[inverse], lengths)]
+        return Candidates(np.concatenate(([0], np.cumsum(lengths))), triples, found.passed[inverse])
+
+    def _of_pairs(self, subjects: np.ndarray, ancestors: np.ndarray) -> Candidates:
+        """Candidates of different pairs, ascending by subject."""
+        count = len(subjects)
+        windows = np.full(count, self._count + self._spare)
+        passed = np.empty((count, 4), np.int64)
+        owners, triples = [], []
+        pending = np.arange(count)
+        while len(pending):
+            unique, of = np.unique(subjects[pending], return_inverse=True)
+            wanted = np.zeros(len(unique), np.int64)
+            np.maximum.at(wanted, of, windows[pending])
+            slots = self._ensure(unique, wanted)[of]
+            lengths = np.minimum(self._lists.lengths[slots], windows[pending])
+            short = []
+            for part in _parts(lengths):
+                pairs = pending[part]
+                cut, left = self._cut(slots[part], lengths[part], subjects[pairs], ancestors[pairs])
+                done = np.ones(len(pairs), np.bool_)
+                done[left] = False
+                passed[pairs[done]] = cut.passed[done]
+                owner = np.repeat(np.arange(len(pairs)), np.diff(cut.offsets))
+                owners.append(pairs[owner[done[owner]]])
+                triples.append(cut.triples[done[owner]])
+                short.append(pairs[left])
+            pending = np.concatenate(short)
+            windows[pending] *= 2  # loops took the places of candidates: look further
+        owner = np.concatenate(owners) if owners else np.empty(0, np.int64)
+        flat = np.concatenate(triples) if triples else np.empty(0, np.int64)
+        order = np.argsort(owner, kind="stable")
+        offsets = np.concatenate(([0], np.cumsum(np.bincount(owner, minlength=count))))
+        return Candidates(offsets, flat[order], passed)
 
     def _cut(
-        self, slots: np.ndarray, subjects: np.ndarray, ancestors: np.ndarray
+        self, slots: np.ndarray, lengths: np.ndarray, subjects: np.ndarray, ancestors: np.ndarray
     ) -> tuple[Candidates, np.ndarray]:
-        """Candidates by the lists there are, and the pairs whose list is too short to tell."""
+        """Candidates by the first `lengths` of the lists there are, and the pairs to which they do not tell."""
         lists = self._lists
-        lengths = lists.lengths[slots]
         entry = expand(self._starts[slots], lengths)
         triple, owner = lists.triples[entry], np.repeat(np.arange(len(slots)), lengths)
         leads_to = self._graph.object_subjects[self._graph.objects[triple]]
@@ -91,6 +122,7 @@ class CandidateFinder:
         good = lengths.copy()
         good[lengths > 0] -= looped[ends[lengths > 0] - 1]
         full = good >= self._count
+        complete = lists.complete[slots] & (lengths == lists.lengths[slots])
         passed = np.empty((len(slots), 4), np.int64)
         passed[:, :3] = lists.total[slots]
         passed[:, LOOP] = lengths - good
@@ -98,7 +130,7 @@ class CandidateFinder:
         passed[full, :3] = lists.before[entry[last]]
         passed[full, LOOP] = looped[last]
         offsets = np.concatenate(([0], np.cumsum(np.minimum(good, self._count))))
-        return Candidates(offsets, triple[kept], passed), np.flatnonzero(~full & ~lists.complete[slots])
+        return Candidates(offsets, triple[kept], passed), np.flatnonzero(~full & ~complete)
 
     def _ensure(self, subjects: np.ndarray, counts: np.ndarray) -> np.ndarray:
         """Slots of the lists of subjects (ascending, unique), each as long as asked or complete."""
@@ -123,3 +155,11 @@ class CandidateFinder:
             )
         )
         return self._slots.find(subjects)
+
+
+def _parts(lengths: np.ndarray) -> Iterator[slice]:
+    """Stretches of pairs with about `_AT_ONCE` entries of lists, and at least one pair each."""
+    group = (np.cumsum(lengths) - lengths) // _AT_ONCE
+    edges = [0, *(np.flatnonzero(np.diff(group)) + 1).tolist(), len(lengths)]
+    for begin, end in pairwise(edges):
+        yield slice(begin, end)

@@ -103,6 +103,9 @@ class Ranking:
         passing = np.zeros(len(subjects), np.bool_)
         held_owner, held = np.empty(0, np.int64), np.empty(0, np.int64)
         owners, triples = [], []
+        # In file order, and where objects may repeat, what was found once stays.
+        final = self._in_file_order and (everything or self._policy.predicate)
+        got = np.zeros(len(subjects), np.int64)
         ahead = min(max(4, 2 * int(counts.max(initial=1))), _LOOK_AHEAD)
         while len(active):
             take = end[active] - at[active]
@@ -115,9 +118,20 @@ class Ranking:
                 good = self.reasons(triple) < 0
                 passing[owner[~good]] = True
                 owner, triple = owner[good], triple[good]
+            if final:
+                kept = got[owner] + places(owner) < counts[owner]
+                owners.append(owner[kept])
+                triples.append(triple[kept])
+                got += np.bincount(owners[-1], minlength=len(subjects))
+                active = active[(at[active] < end[active]) & (got[active] < counts[active])]
+                ahead = min(2 * ahead, CHUNK)
+                continue
             owner, triple = np.concatenate((held_owner, owner)), np.concatenate((held, triple))
-            if len(held) or not self._in_file_order:
+            if not self._in_file_order:
                 order = np.lexsort((*self._keys(triple), owner))
+                owner, triple = owner[order], triple[order]
+            elif len(held):  # two runs that stand in order
+                order = np.argsort(owner, kind="stable")
                 owner, triple = owner[order], triple[order]
             if not everything and not self._policy.predicate:
                 different = self._different(owner, triple)
@@ -135,7 +149,7 @@ class Ranking:
             held_owner, held = owner[hold], triple[hold]
             owners.append(owner[~hold])
             triples.append(triple[~hold])
-            ahead = min(2 * ahead, _LOOK_AHEAD)
+            ahead = min(2 * ahead, CHUNK)
         owner = np.concatenate(owners) if owners else np.empty(0, np.int64)
         flat = np.concatenate(triples) if triples else np.empty(0, np.int64)
         if len(owners) > 1:  # a subject's triples come out together, but not one subject after another

@@ -70,6 +70,7 @@ def test_candidates_equal_a_loop(
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(ranking, "_LOOK_AHEAD", ahead)
         patch.setattr(ranking, "CHUNK", chunk)
+        patch.setattr(candidates, "_AT_ONCE", chunk)
         found = CandidateFinder(graph, policy).select(*np.array(pairs).T)
     for k, (subject, ancestor) in enumerate(pairs):
         path = [graph.subject_text(s) for s in (subject, ancestor) if s >= 0]
@@ -265,3 +266,22 @@ def test_the_cache_is_bounded(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -
         found = finder.select(part, np.full(10, TRUNK))
         assert len(found.triples) == 20
         assert len(finder._starts) <= 60 and len(finder._lists.triples) <= 120 and len(finder._slots) <= 60
+
+
+@pytest.mark.parametrize("branches", [2, 300])
+def test_two_hubs_that_name_only_each_other_take_a_while_and_no_more(tmp_path: Path, branches: int) -> None:
+    """The pair is asked once, however many branches lead to it, and no round looks at what was found before."""
+    count = 200_000
+    lines = (f"{a}\tp{k}\t{b}" for k in range(count) for a, b in (("甲甲", "乙乙"), ("乙乙", "甲甲")))
+    graph = graph_of(tmp_path, *lines)
+    one, two = graph.subject_id("甲甲"), graph.subject_id("乙乙")
+    policy = GraftPolicy(depth=2, predicate=True, branches_per_mention=branches)
+    finder = CandidateFinder(graph, policy)
+    tracemalloc.start()
+    start = time.process_time()
+    found = finder.select(np.full(1000, two), np.full(1000, one))
+    took = time.process_time() - start
+    _, peak = tracemalloc.get_traced_memory()
+    tracemalloc.stop()
+    assert len(found.triples) == 0 and (found.passed == [0, 0, 0, count]).all()
+    assert took < 2 and peak < 100 * 2**20
