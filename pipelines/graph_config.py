@@ -29,6 +29,8 @@ class BuildConfig(Section):
     from 1."""
     delimiter: str = ","
     """`csv`: the character between fields."""
+    encoding: str = "utf-8"
+    """`tsv`, `csv`: any encoding that holds ASCII as itself, such as `gb18030`."""
     language: str | None = None
     """`rdf`: the language of labels and literals that are taken (default: any); several in order of preference:
     `zh,en`. `conceptnet`: of both concepts."""
@@ -67,6 +69,7 @@ class BuildConfig(Section):
             format=self.format,
             columns=self.columns,
             delimiter=self.delimiter,
+            encoding=self.encoding,
             language=self.language,
             unlabelled=self.unlabelled,
             **({} if self.labels is None else {"labels": tuple(self.labels)}),

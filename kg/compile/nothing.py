@@ -25,6 +25,7 @@ _REMEDIES = {
     "header": "the file has a header and nothing else",
     "label": "the files name nodes and say nothing else of them; add those that do",
     "wrong_field_count": f"give `columns`, or another `format` or `delimiter`; otherwise {_SPO}",
+    "bad_encoding": "give the files' own `encoding`, such as `encoding: gb18030`",
     "empty_subject": "check `columns`",
     "empty_object": "check `columns`",
 }

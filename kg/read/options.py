@@ -9,6 +9,7 @@ from pathlib import PurePosixPath
 from typing import Literal
 
 from kg.errors import GraphError
+from kg.read.recode import UTF8, encoding_name
 from kg.read.records import COMPRESSED
 
 FORMATS = ("auto", "tsv", "csv", "rdf", "conceptnet")
@@ -44,16 +45,17 @@ _LANGUAGE = re.compile(r"[A-Za-z]{1,8}(-[A-Za-z0-9]{1,8})*")
 class ReadOptions:
     """How to read triples. Raises GraphError naming the field, what it expects and what it found.
 
-    `columns` says where the roles subject, predicate (may be missing) and object are in tsv and csv:
-    1-based numbers, or names, and then the first line holds the names. `language` is a tag such as `zh`
-    or `zh-Hans`, or for rdf several in order of preference: `zh,en`. `labels` and `unlabelled` are for rdf:
-    the IRIs of the properties that give a node's text, in order of preference, and what becomes of triples
-    with a node that has none.
+    `encoding` is that of tsv and csv. `columns` says where the roles subject, predicate (may be missing) and
+    object are in them: 1-based numbers, or names, and then the first line holds the names. `language` is a
+    tag such as `zh` or `zh-Hans`, or for rdf several in order of preference: `zh,en`. `labels` and
+    `unlabelled` are for rdf: the IRIs of the properties that give a node's text, in order of preference, and
+    what becomes of triples with a node that has none.
     """
 
     format: Literal["auto", "tsv", "csv", "rdf", "conceptnet"] = "auto"
     columns: Mapping[str, str | int] | None = None
     delimiter: str = ","
+    encoding: str = UTF8
     language: str | None = None
     labels: Sequence[str] = LABELS
     unlabelled: Literal["skip", "local_name"] = "skip"
@@ -65,6 +67,14 @@ class ReadOptions:
             object.__setattr__(self, "columns", _columns(self.columns, self.format))
         if not isinstance(self.delimiter, str) or len(self.delimiter) != 1 or self.delimiter in '"\r\n\0':
             raise _wrong("delimiter", "one character that is no quote and no line end", self.delimiter)
+        try:
+            object.__setattr__(self, "encoding", encoding_name(self.encoding))
+        except ValueError as error:
+            raise _wrong("encoding", str(error), self.encoding) from None
+        if self.encoding != UTF8 and self.format in ("rdf", "conceptnet"):
+            raise GraphError(
+                f"encoding: {self.format} is always UTF-8; drop `encoding`, or convert the files"
+            )
         if self.language is not None and not (
             isinstance(self.language, str)
             and all(map(_LANGUAGE.fullmatch, self.languages))

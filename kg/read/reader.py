@@ -9,6 +9,7 @@ from kg.read.labels import LabelTable, collect
 from kg.read.options import ReadOptions, format_of
 from kg.read.quoted import read_csv
 from kg.read.rdf import read_rdf
+from kg.read.recode import UTF8, recoded
 from kg.read.records import OnReject, OpenBinary, ReadCounts, Sink, TripleTable, open_local
 from kg.read.tsv import read_tsv
 
@@ -42,7 +43,10 @@ def read_tables(
             if labels is not None and format == "rdf":
                 yield from read_rdf(stream, options, sink, labels)
             else:
-                yield from _READERS[format](stream, options, sink)
+                coded = stream
+                if options.encoding != UTF8 and format in ("tsv", "csv"):
+                    coded, sink.encoding = recoded(stream, options.encoding, path), options.encoding
+                yield from _READERS[format](coded, options, sink)
 
 
 def read_triples(

@@ -20,7 +20,8 @@ COMPRESSED = (".gz", ".bz2", ".zst")
 class RejectedLine:
     """A line (or record) that is no triple: `line` counts from 1, `byte` is the offset of its first byte.
 
-    `byte` is -1 where the parser of a format does not tell it (Turtle, TriG and RDF/XML).
+    `byte` is -1 where the parser of a format does not tell it (Turtle, TriG and RDF/XML),
+    and in files of another encoding than UTF-8.
     """
 
     path: str
@@ -71,6 +72,8 @@ class Sink:
 
     def __init__(self, path: str, on_reject: OnReject, counts: ReadCounts, file: int = 0) -> None:
         self.path, self.counts, self.file, self._on_reject = path, counts, file, on_reject
+        self.encoding = ""
+        """Of the file, where it is not UTF-8; then bytes of the file are not known."""
 
     def leave_out(self, reason: str, count: int = 1) -> None:
         if count:
@@ -79,6 +82,10 @@ class Sink:
     def reject(self, line: int, byte: int, reason: str, detail: str, raw: bytes) -> None:
         """Reject the line (1-based) that starts at `byte`; `raw` is its beginning at least."""
         self.counts.rejected[reason] = self.counts.rejected.get(reason, 0) + 1
+        if self.encoding:
+            byte = -1
+            if reason == "bad_encoding":
+                detail = f"expected {self.encoding}, found bytes that are not"
         excerpt = raw[: 4 * EXCERPT_CHARS].decode("utf-8", "replace").rstrip("\r\n")[:EXCERPT_CHARS]
         self._on_reject(RejectedLine(self.path, byte, line, reason, detail, excerpt))
 
