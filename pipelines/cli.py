@@ -412,8 +412,22 @@ def main() -> None:
             raise
         _err.print("stopped; run the same command again to continue")
         sys.exit(130)
-    except (ConfigError, RunError, OSError, ValueError) as error:
-        if os.environ.get("TREEGRAFT_TRACEBACK"):
+    except (ConfigError, RunError, OSError, ValueError, MemoryError, IndexError) as error:
+        said = _in_one_line(error, sys.argv[1:])
+        if not said or os.environ.get("TREEGRAFT_TRACEBACK"):
             raise
-        _err.print(Text.assemble(("error: ", "bold red"), _safe(str(error))), soft_wrap=True)
+        _err.print(Text.assemble(("error: ", "bold red"), _safe(said)), soft_wrap=True)
         sys.exit(2 if isinstance(error, ConfigError) else 1)
+
+
+def _in_one_line(error: Exception, words: list[str]) -> str:
+    """What the user reads of expected trouble; empty for an error of ours, which needs its traceback."""
+    if isinstance(error, MemoryError):
+        command = " ".join(words[: 2 if words[:1] == ["kg"] else 1])
+        more = f" ({error})" if str(error) else ""
+        return f"not enough memory for `treegraft {command}`{more}; give it more, or fewer --workers or less input"
+    if isinstance(error, IndexError):
+        if words[:1] != ["kg"] or words[1:2] not in (["stats"], ["lookup"], ["subjects"]):
+            return ""
+        return "the graph is damaged: a number in it points to nothing; compile its triples again"
+    return str(error) or type(error).__name__

@@ -29,7 +29,8 @@ def open_for_view(folder: str) -> KnowledgeGraph:
     for place in (path, path / GRAPH):
         if (place / store.META).is_file():
             try:
-                return KnowledgeGraph.open(place)
+                # A second a gigabyte, and what is shown is what was compiled.
+                return KnowledgeGraph.open(place, check=True)
             except GraphError as error:
                 raise ConfigError(str(error)) from None
     what = "is no compiled graph" if path.is_dir() else "is a file" if path.exists() else "does not exist"

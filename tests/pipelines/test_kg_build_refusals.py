@@ -96,3 +96,48 @@ def test_standard_input_is_not_read_to_an_end_that_it_may_not_have(run, monkeypa
     monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BufferedReader(Endless())))
     status, _, err = run("lookup", "my.kg", "-")
     assert status == 2 and "TEXT: standard input has more than 20,000 characters" in err
+
+
+@pytest.mark.parametrize("command", ["stats", "lookup", "subjects"])
+def test_a_damaged_graph_is_named(run, command: str) -> None:
+    words = [command, "my.kg", *(["北京"] if command == "lookup" else [])]
+    assert run("build", "g.spo", "--out", "my.kg")[0] == 0
+    assert run(*words)[0] == 0
+    columns = sorted(Path("my.kg").glob("*.npy"))
+    assert len(columns) > 10
+    for path in columns:
+        good = path.read_bytes()
+        if good:
+            path.write_bytes(good[:-1] + bytes([good[-1] ^ 255]))
+            status, _, err = run(*words)
+            assert status == 2 and path.name in err and "compile the triples again" in err
+            path.write_bytes(good)
+
+
+@pytest.mark.parametrize("command", ["stats", "lookup", "subjects"])
+@pytest.mark.parametrize(
+    ("error", "message"),
+    [
+        (IndexError("index 7 is out of bounds"), "error: the graph is damaged"),
+        (MemoryError("64 GiB"), "error: not enough memory for `treegraft kg {}` (64 GiB)"),
+    ],
+)
+def test_trouble_within_a_graph_is_one_line(
+    run, monkeypatch, command: str, error: Exception, message: str
+) -> None:
+    def trouble(folder: str) -> None:
+        raise error
+
+    monkeypatch.setattr("pipelines.view.kg_show.open_for_view", trouble)
+    status, _, err = run(command, "my.kg", *(["北京"] if command == "lookup" else []))
+    assert status == 1 and err.startswith(message.format(command))
+
+
+def test_errors_of_ours_keep_their_traceback(monkeypatch) -> None:
+    def trouble(*args: object) -> None:
+        raise IndexError("ours")
+
+    monkeypatch.setattr("pipelines.view.stats_show.show", trouble)
+    monkeypatch.setattr(sys, "argv", ["treegraft", "stats", "anything"])
+    with pytest.raises(IndexError, match="ours"):
+        cli.main()
