@@ -267,7 +267,7 @@ def refuse_rejects(info: GraphInfo, rejects: Rejects, limit: float, hint: str) -
     if info.read and wrong / info.read > limit:
         shown = "".join(f"\n  {legible(first_line(line))}" for line in rejects.first)
         raise ConfigError(
-            f"{wrong:,} of {info.read:,} lines are malformed ({wrong / info.read:.1%}), more than {limit:g}:{shown}\n"
+            f"{wrong:,} of {info.read:,} lines are malformed ({wrong / info.read:.2%}), more than {limit:.2%}:{shown}\n"
             f"{hint}"
         )
 

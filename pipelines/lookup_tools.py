@@ -16,6 +16,9 @@ from pipelines.lookup import Tokenizes, WordSpans
 from pipelines.plain_tokens import PlainTokens
 from pipelines.section import ConfigError
 
+_NAMES = 8
+"""Names of a set that are shown; larger ones are told by their size."""
+
 
 @dataclass(frozen=True)
 class LookupTools:
@@ -69,11 +72,13 @@ def _words(config: Config, path: str, texts: Sequence[str]) -> list[WordSpans]:
 
 
 def _policy(policy: GraftPolicy) -> str:
-    """`field: value`, for what is not a default; sets by their size."""
+    """`field: value`, for what is not a default; large sets by their size."""
     default = GraftPolicy()
     found = []
     for field in fields(policy):
         value = getattr(policy, field.name)
         if value != getattr(default, field.name):
-            found.append(f"{field.name}: {f'{len(value)} given' if isinstance(value, frozenset) else value}")
+            if isinstance(value, frozenset):
+                value = ", ".join(sorted(value)) if len(value) <= _NAMES else f"{len(value):,} given"
+            found.append(f"{field.name}: {value}")
     return ", ".join(found) or "all defaults"

@@ -12,7 +12,7 @@ from kg.tree.explain import Decision
 from pipelines.lookup import LookUp, Mention
 from pipelines.view.branchview import triple_of
 from pipelines.view.legible import legible, plural
-from pipelines.view.reasons import in_words
+from pipelines.view.reasons import MENTIONS, in_words
 from pipelines.view.tables import Column, facts_table, fitted, title
 from pipelines.view.treetext import mention_style, tree_text
 
@@ -33,7 +33,7 @@ def lookup_parts(
         parts.append(Text("cut to encode.max_length: see what it does to mentions below", "yellow"))
     parts += _mention_parts(found, graph, width)
     parts += _other_parts(found, graph, width)
-    for number, mention in enumerate(found.mentions):
+    for number, mention in enumerate(_anchored(found)):
         parts += _candidate_parts(mention, number, found, graph, width)
     if found.branches:
         parts += [title("sentence tree", "soft positions below the tokens")]
@@ -41,8 +41,20 @@ def lookup_parts(
     return parts
 
 
+def _anchored(found: LookUp) -> list[Mention]:
+    """Mentions that branches may hang from."""
+    return [m for m in found.mentions if not _no_anchor(m)]
+
+
+def _no_anchor(mention: Mention) -> str:
+    """Why a mention has no anchor, if it has none."""
+    outcomes = {d.outcome for d in mention.decisions}
+    return next((o for o in sorted(outcomes) if f"dropped_{o.removeprefix('dropped_')}" in MENTIONS), "")
+
+
 def _mention_parts(found: LookUp, graph: KnowledgeGraph, width: int) -> list[RenderableType]:
-    if not found.mentions:
+    mentions = _anchored(found)
+    if not mentions:
         return [
             title("mentions", "none"),
             Text("No subject of the graph is mentioned in this text.", "yellow"),
@@ -51,7 +63,7 @@ def _mention_parts(found: LookUp, graph: KnowledgeGraph, width: int) -> list[Ren
     columns += [Column("text", number=False)] if len(found.texts) > 1 else []
     columns += [Column("subject", number=False, least=8), Column("triples"), Column("kept")]
     rows = []
-    for number, m in enumerate(found.mentions):
+    for number, m in enumerate(mentions):
         kept = sum(d.count for d in m.decisions if d.outcome == "kept")
         cells = [str(number), legible(found.texts[m.segment][m.start : m.stop]), f"{m.start}–{m.stop}"]
         cells += ["AB"[m.segment]] if len(found.texts) > 1 else []
@@ -68,19 +80,21 @@ def _spellings(graph: KnowledgeGraph, subject: int) -> str:
 
 
 def _other_parts(found: LookUp, graph: KnowledgeGraph, width: int) -> list[RenderableType]:
-    if not found.others:
+    places = [(segment, o.start, o.stop, o.why) for segment, o in found.others]
+    places += [(m.segment, m.start, m.stop, why) for m in found.mentions if (why := _no_anchor(m))]
+    if not places:
         return []
     columns = [Column("chars", number=False), Column("in the text", number=False, least=8)]
     columns += [Column("why not", number=False, least=12)]
     rows = [
         [
-            Text(f"{o.start}–{o.stop}" + (f" {'AB'[segment]}" if len(found.texts) > 1 else ""), "dim"),
-            Text(legible(found.texts[segment][o.start : o.stop])),
-            Text(in_words("not_a_word" if found.by_words and o.why in _OF_PLACE else o.why)),
+            Text(f"{start}–{stop}" + (f" {'AB'[segment]}" if len(found.texts) > 1 else ""), "dim"),
+            Text(legible(found.texts[segment][start:stop])),
+            Text(in_words("not_a_word" if found.by_words and why in _OF_PLACE else why)),
         ]
-        for segment, o in found.others[:MAX_OTHERS]
+        for segment, start, stop, why in sorted(places)[:MAX_OTHERS]
     ]
-    note = f"{len(found.others):,}" + (f", first {MAX_OTHERS}" if len(found.others) > MAX_OTHERS else "")
+    note = f"{len(places):,}" + (f", first {MAX_OTHERS}" if len(places) > MAX_OTHERS else "")
     return [title("subjects that are no mention here", note), fitted(columns, rows, width)[0]]
 
 

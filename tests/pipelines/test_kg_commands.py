@@ -94,7 +94,7 @@ def test_too_many_malformed_lines_leave_the_old_graph_as_it_was(spo: Path, run) 
     spo.write_text(SPO + "x\ty\n" * 3, encoding="utf-8")
     status, _, err = run("kg", "build", "g.spo", "--out", "my.kg")
     assert status == 2
-    assert "3 of 13 lines are malformed (23.1%), more than 0.01" in err
+    assert "3 of 13 lines are malformed (23.08%), more than 1.00%:" in err
     assert "g.spo:11: expected 3 fields" in err and "--max-reject-fraction" in err
     assert KnowledgeGraph.open("my.kg", check=True).info == before
     assert len(Path("my.kg.rejects.jsonl").read_text(encoding="utf-8").splitlines()) == 3
@@ -374,6 +374,22 @@ def test_subjects_that_are_no_mention_say_why(graph: KnowledgeGraph) -> None:
     assert "No subject of the graph is mentioned" in shown(graph, "晴天")
 
 
+def test_a_mention_inside_a_token_is_none_and_has_no_triples(
+    graph: KnowledgeGraph, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(
+        "pipelines.plain_tokens._pieces",
+        lambda text: [(0, 1), (1, 3), (3, len(text))] if len(text) == 6 else [(0, len(text))],
+    )
+    text = shown(graph, "我北京大中国")
+    lines = words_of(text)
+    assert ["1–3", "北京", "begins", "or", "ends", "inside", "a", "token"] not in lines, (
+        "a whole token ends there"
+    )
+    assert ["4–6", "中国", "begins", "or", "ends", "inside", "a", "token"] in lines
+    assert "triples of 中国" not in text
+
+
 def test_a_branch_of_depth_two_and_its_loop(graph: KnowledgeGraph) -> None:
     lines = words_of(shown(graph, "北京。", depth=2, branches_per_mention=3))
     at = lines.index(["1", "首都之于", "中国", "kept", "g.spo:1"])
@@ -421,13 +437,24 @@ def test_a_hostile_graph_cannot_steer_the_terminal(spo: Path, run) -> None:
 
 def test_lookup_of_a_config_has_its_policy_tokenizer_and_words(spo: Path, run, tmp_path: Path) -> None:
     assert run("kg", "build", "g.spo", "--out", "my.kg")[0] == 0
-    graph = {"match": "words", "rank": "shortest", "branches_per_mention": 1, "stop": ["中国"]}
+    graph: dict[str, object] = {
+        "match": "words",
+        "rank": "shortest",
+        "branches_per_mention": 1,
+        "stop": ["中国"],
+    }
+    graph["exclude_predicates"] = ["甲", "乙"]
     config = small_config(tmp_path, graph=graph)
     status, out, err = run("kg", "lookup", "my.kg", "北京的北京大学", "--config", config)
     assert status == 0, err
     assert ["3–5", "北京", "no", "word", "of", "the", "segmentation"] in words_of(out)
     text = " ".join(out.split())
-    assert "match: words" in text and "rank: shortest" in text and "stop: 1 given" in text
+    assert (
+        "match: words" in text
+        and "rank: shortest" in text
+        and "exclude_predicates: 乙, 甲" in text
+        and "stop: 中国" in text
+    )
     assert "vocab.txt" in text
     assert text.count("more than branches_per_mention") == 3
     small_config(tmp_path, encode={"columns": ["syntax"]}, graph={})
