@@ -71,6 +71,17 @@ class Summary:
 
 def summarize(graph: KnowledgeGraph, top: int = 20) -> Summary:
     """Raises GraphError where the graph is damaged."""
+    try:
+        return _summarize(graph, top)
+    except IndexError:  # a number leads out of its column
+        raise _damaged(graph) from None
+
+
+def _damaged(graph: KnowledgeGraph) -> GraphError:
+    return GraphError(f"graph {graph.folder} is damaged; compile the triples again")
+
+
+def _summarize(graph: KnowledgeGraph, top: int) -> Summary:
     degrees = np.diff(graph.triple_offsets)
     spellings = np.diff(graph.subject_spellings)
     for offsets, counts, end in (
@@ -78,7 +89,17 @@ def summarize(graph: KnowledgeGraph, top: int = 20) -> Summary:
         (graph.subject_spellings, spellings, graph.info.subjects + graph.info.merged_spellings),
     ):
         if not len(counts) or offsets[0] != 0 or offsets[-1] != end or counts.min() < 1:
-            raise GraphError(f"graph {graph.folder} is damaged; compile the triples again")
+            raise _damaged(graph)
+    # What is counted by number: one that there is not would take gigabytes.
+    for column, size in (
+        (graph.predicates, graph.info.predicates),
+        (graph.objects, graph.info.objects),
+        (graph.source_files, len(graph.info.sources)),
+    ):
+        if column.min() < 0 or column.max() >= size:
+            raise _damaged(graph)
+    if graph.object_subjects.min() < -1 or graph.object_subjects.max() >= graph.info.subjects:
+        raise _damaged(graph)
     merged = np.flatnonzero(spellings > 1)
     first, last = (
         extreme.reduceat(graph.source_files, graph.triple_offsets[:-1])

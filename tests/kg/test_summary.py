@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import statistics
+import tracemalloc
 from collections import Counter
 from pathlib import Path
 from unittest import mock
@@ -13,7 +14,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from kg import BuildOptions, GraphError, KnowledgeGraph, compile_graph, folders, summarize, summary
+from kg import BuildOptions, GraphError, KnowledgeGraph, compile_graph, folders, store, summarize, summary
 from kg.summary import Spread
 from tests.kg.handmade import graph_of
 
@@ -113,3 +114,20 @@ def test_a_damaged_graph_is_an_error(tmp_path: Path) -> None:
         with pytest.raises(GraphError, match="is damaged"):
             summarize(KnowledgeGraph.open(tmp_path / "graph.kg"))
         path.write_bytes(content)
+
+
+@pytest.mark.parametrize("value", [-5, 2, 2**31 - 1])
+@pytest.mark.parametrize("name", ["predicates", "objects", "object_subjects", "source_files"])
+def test_a_number_that_there_is_not_is_an_error_and_asks_for_no_memory(
+    tmp_path: Path, name: str, value: int
+) -> None:
+    graph = graph_of(tmp_path, "甲\t类\t乙", "丙\t属\t丁")
+    path = graph.folder / f"{name}.npy"
+    item = np.array([value]).astype(store.COLUMNS[name]).tobytes()
+    path.write_bytes(path.read_bytes()[:128] + item + path.read_bytes()[128 + len(item) :])
+    tracemalloc.start()
+    with pytest.raises(GraphError, match="is damaged"):
+        summarize(KnowledgeGraph.open(graph.folder))
+    _, peak = tracemalloc.get_traced_memory()
+    tracemalloc.stop()
+    assert peak < 10 * 2**20
