@@ -112,14 +112,18 @@ class ColumnWriter:
         self.sizes: dict[str, int] = {}
 
     def add(self, columns: Mapping[str, np.ndarray]) -> None:
-        """Write columns. Each has to be one of `COLUMNS`, of its dtype."""
+        """Write columns. Each has to be one of `COLUMNS`, of its dtype. Raises OSError, with the path."""
         for name, column in columns.items():
             dtype = np.dtype(COLUMNS[name])
             if column.dtype != dtype or column.ndim != 1:
                 raise TypeError(f"column {name} is {column.dtype}, expected {dtype} of one dimension")
-            with (self._folder / f"{name}.npy").open("wb") as stream:
-                stream.write(_header(dtype, len(column)))
-                column.tofile(stream)
+            path = self._folder / f"{name}.npy"
+            try:
+                with path.open("wb") as stream:
+                    stream.write(_header(dtype, len(column)))
+                    stream.write(memoryview(np.ascontiguousarray(column).view(np.uint8)))
+            except OSError as error:  # such as a full disk: the error of a write has no name
+                raise OSError(error.errno, error.strerror, str(path)) from error
             self.sizes[name] = len(column)
 
 

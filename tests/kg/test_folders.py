@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import json
 import os
 import platform
@@ -10,6 +11,7 @@ import subprocess
 import sys
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 from kg import GraphError, KnowledgeGraph, compile_graph, store
@@ -160,3 +162,14 @@ def test_what_a_killed_build_left_is_cleared_and_nothing_else(
     compile_graph([str(source)], tmp_path / name)
     assert {p.name for p in tmp_path.iterdir()} == {"a.spo", name, *kept}
     assert (tmp_path / kept[-1] / "mine.txt").exists()
+
+
+# --- a full disk --------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("count", [10, 1_000_000])
+def test_a_full_disk_is_told_with_the_file(tmp_path: Path, count: int) -> None:
+    (tmp_path / "objects.npy").symlink_to("/dev/full")
+    with pytest.raises(OSError, match="No space left on device") as caught:
+        store.ColumnWriter(tmp_path).add({"objects": np.zeros(count, np.int32)})
+    assert caught.value.errno == errno.ENOSPC and caught.value.filename == str(tmp_path / "objects.npy")
