@@ -179,7 +179,9 @@ class KnowledgeGraph:
         self, min_length: int = 1, stop: Collection[str] = (), max_length: int | None = None
     ) -> Matcher:
         """Finder of mentions of `min_length` to `max_length` characters; subjects in `stop`, compared after
-        folding, never match."""
+        folding, never match. Raises GraphError where `stop` is one string."""
+        if isinstance(stop, str):
+            raise GraphError(f"stop: expected several strings, found one, {stop!r}")
         ids = sorted({self.subject_id(subject) for subject in stop} - {-1})
         return Matcher(
             self.automaton,

@@ -40,6 +40,7 @@ from kg.match.fold import Folding
 from kg.read import OnReject, OpenBinary, ReadCounts, ReadOptions, open_local
 
 _HASH_ROWS = 1 << 16
+MAX_SUBJECT = 4096
 
 
 @dataclass(frozen=True)
@@ -66,6 +67,11 @@ class BuildOptions:
             value = getattr(self, name)
             if isinstance(value, bool) or not isinstance(value, int) or not 1 <= value < 2**31:
                 raise GraphError(f"{name}: expected a number of characters from 1, found {value!r}")
+        if self.max_subject > MAX_SUBJECT:
+            raise GraphError(
+                f"max_subject: expected at most {MAX_SUBJECT:,} characters, found {self.max_subject:,}; no text "
+                "mentions a longer subject, and each character of one is a step of every search"
+            )
         if self.min_subject > self.max_subject:
             raise GraphError(
                 f"min_subject: expected at most max_subject ({self.max_subject}), found {self.min_subject}"

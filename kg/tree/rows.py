@@ -58,6 +58,9 @@ class GraftPolicy:
             if value not in choices:
                 expected = ", ".join(map(repr, choices[:-1])) + f" or {choices[-1]!r}"
                 raise GraphError(f"{name} must be {expected}, found {value!r}")
+        for name in ("stop", "include_predicates", "exclude_predicates"):
+            if isinstance(value := getattr(self, name), str):
+                raise GraphError(f"{name} must be a set of strings, found one string, {value!r}")
         for name in (
             "branches_per_mention",
             "branches_per_row",

@@ -566,3 +566,11 @@ def test_a_great_many_candidates_are_decided_in_bounded_memory(tmp_path: Path) -
     tracemalloc.stop()
     assert counted(trees, "branches", "dropped_budget") == [250 * 6, 250 * 7_994]
     assert peak < 64 * 2**20
+
+
+@pytest.mark.parametrize("name", ["stop", "include_predicates", "exclude_predicates"])
+def test_one_string_is_not_a_set_of_its_characters(tmp_path: Path, name: str) -> None:
+    with pytest.raises(GraphError, match=f"{name} must be a set of strings, found one string, 'abc'"):
+        GraftPolicy(**{name: "abc"})  # type: ignore[arg-type]
+    with pytest.raises(GraphError, match="stop: expected several strings, found one, 'abc'"):
+        graph_of(tmp_path, "甲乙\t类\t丙").matcher(stop="abc")
