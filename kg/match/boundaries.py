@@ -9,8 +9,9 @@ A position is *inside* a word, and no boundary, when
   the blocks of `_FREE`;
 - the next character continues the one before it: a combining mark, a variation selector, an emoji
   modifier, a joiner, or anything after a joiner (grapheme clusters are never cut);
-- it is next to a `.` or `,` between two decimal digits (UAX #29, WB11 and WB12): `9` is no mention
-  in `9.5`.
+- it is next to a point (`.`, U+FF0E or U+FE52) or `,` between two decimal digits (UAX #29, WB11 and
+  WB12): `9` is no mention in `9.5`, nor `９` in `９．５`. The Chinese commas U+FF0C and U+FE50, which
+  UAX #29 counts too, stand in lists as well (`1，2型`): they join full-width digits only.
 
 Free are Han, kana, bopomofo, Yi, Thai, Lao, Khmer, Myanmar, Tibetan and relatives. Hangul is free
 too, although Korean has spaces: particles are glued to nouns (서울에서), and whole words would hide
@@ -25,7 +26,7 @@ import unicodedata
 
 import numpy as np
 
-_RUN, _EXTEND, _JOINER, _DIGIT, _POINT = 1, 2, 4, 8, 16
+_RUN, _EXTEND, _JOINER, _DIGIT, _POINT, _WIDE = 1, 2, 4, 8, 16, 32
 
 _FREE = (
     (0x0E00, 0x0FFF),  # Thai, Lao, Tibetan
@@ -70,7 +71,9 @@ def _kinds() -> np.ndarray:
         part[(part & (_RUN | _DIGIT)) == _RUN] = 0
     kinds[0x1F3FB:0x1F400] = _EXTEND  # skin tones
     kinds[[0x200C, 0x200D]] = _EXTEND | _JOINER
-    kinds[[ord("."), ord(",")]] = _POINT
+    kinds[0xFF10:0xFF1A] |= _WIDE  # full-width digits
+    kinds[[ord(char) for char in ".,\uff0e\ufe52"]] = _POINT
+    kinds[[0xFF0C, 0xFE50]] = _POINT | _WIDE
     kinds.flags.writeable = False
     return kinds
 
@@ -98,9 +101,10 @@ def inside_words(codes: np.ndarray, text_starts: np.ndarray) -> np.ndarray:
         joiner = (kinds & _JOINER) != 0
         inside[1:count] = extend[1:] | joiner[:-1]
     inside[1:count] |= run[:-1] & run[1:]
-    point = np.flatnonzero(kinds[1:-1] == _POINT) + 1
+    point = np.flatnonzero(kinds[1:-1] & _POINT) + 1
     if len(point):
-        in_number = (kinds[point - 1] & kinds[point + 1] & _DIGIT) != 0
+        both = kinds[point - 1] & kinds[point + 1]
+        in_number = ((both & _DIGIT) != 0) & (both & _WIDE >= kinds[point] & _WIDE)
         in_number &= ~(starts[point] | starts[point + 1])
         point = point[in_number]
         inside[point] = True
