@@ -125,6 +125,9 @@ class Manifest(_Model):
     """Versions of the packages that shape the data."""
     inputs: list[dict[str, JsonValue]] = []
     """The raw files, as the config names them."""
+    settings: dict[str, JsonValue] = {}
+    """The settings that shaped the data, by dotted config key, defaults filled in; empty where an earlier
+    release did not record them."""
 
     @model_validator(mode="after")
     def _shards_belong(self) -> Manifest:

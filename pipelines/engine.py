@@ -13,7 +13,7 @@ import hashlib
 import json
 from abc import ABC, abstractmethod
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any, BinaryIO
@@ -25,6 +25,7 @@ from corpora.blocks import Block
 from corpora.manifest import MANIFEST, SHARD_NAME, Manifest, ShardRecord, SplitRecord, read_manifest
 from corpora.records import Reject
 from corpora.shards import ShardError, ShardInfo, ShardWriter, check_shard
+from pipelines.differences import Facts, differences, listed
 
 WORK = "_work"
 REJECTS = "rejects"
@@ -54,6 +55,11 @@ class Stage(ABC):
     @abstractmethod
     def identities(self) -> dict[str, Any]:
         """Name, version and content hash of every tool and resource that shapes the output."""
+
+    def settings(self) -> dict[str, Any]:
+        """The settings that shape the output, by dotted config key: for the manifest, and for whoever asks
+        what another run did otherwise. The fingerprint, not this, decides whether two runs are the same."""
+        return {}
 
     def companions(self) -> dict[str, bytes]:
         """Small files that belong beside the shards: name to content."""
@@ -190,8 +196,8 @@ class Run:
         plan = _plan_path(self.out)
         if files.exists(plan) and not self.is_planned():
             raise RunError(
-                f"{self.out} holds an unfinished run of another config, code or input. Choose another folder, "
-                "or pass --overwrite to throw that work away."
+                f"{self.out} holds an unfinished run of another config, code or input:"
+                f"{listed(self.differences())}\nChoose another folder, or pass --overwrite to throw that work away."
             )
         if not files.exists(plan) and (foreign := [n for n in files.list_names(self.out) if _is_shard(n)]):
             raise RunError(
@@ -200,7 +206,7 @@ class Run:
             )
         self.remove_temporaries()
         with files.write_atomic(plan) as sink:
-            sink.write(json.dumps(self.key, ensure_ascii=False, sort_keys=True).encode())
+            sink.write(json.dumps({**self.key, **self._told}, ensure_ascii=False, sort_keys=True).encode())
         for block in self.blocks:
             if (record := _read_record(self.out, block)) is not None:
                 self.done[block.shard_name] = record
@@ -237,7 +243,43 @@ class Run:
 
     def is_planned(self) -> bool:
         """Whether the plan in the folder is there, whole, and this one."""
-        return _read_json(_plan_path(self.out)) == self.key
+        plan = _read_json(_plan_path(self.out))
+        return isinstance(plan, dict) and {name: plan.get(name) for name in self.key} == self.key
+
+    @property
+    def _told(self) -> dict[str, Any]:
+        """What the plan says beside the key, for `differences` alone."""
+        return {
+            "settings": self.stage.settings(),
+            "identities": self.stage.identities(),
+            "versions": package_versions(),
+        }
+
+    def differences(self) -> list[str]:
+        """What the run that the folder holds, finished or not, did otherwise, a line each."""
+        plan = _read_json(_plan_path(self.out))
+        plan = plan if isinstance(plan, dict) else {}
+        if files.exists(files.join(self.out, MANIFEST)):
+            manifest = read_manifest(self.out)
+            stage: str | None = manifest.stage
+            old = facts_of(manifest)
+        else:
+            told = {name: plan.get(name) or {} for name in self._told}
+            stage = plan.get("stage")
+            old = Facts(**told, inputs=undated(plan.get("inputs") or ()))
+        if stage != self.stage.name:
+            return [f"stage: {stage!r} -> {self.stage.name!r}"]
+        lines = differences(old, Facts(**self._told, inputs=undated(self.inputs)))
+        if not lines and plan.get("blocks", self.key["blocks"]) != self.key["blocks"]:
+            lines.append("the corpus is cut into other blocks: run.block_bytes, or the order of the files")
+        if not lines:
+            before = {item.get("path"): item for item in plan.get("inputs") or ()}
+            lines += [
+                f"input {item['path']}: written again since"
+                for item in self.inputs
+                if before.get(item["path"], item) != item
+            ]
+        return lines or ["nothing that was recorded: the release, or a setting that it did not record"]
 
     def damage(self, *, hashes: bool = False) -> str | None:
         """What a finished folder lost since: its first shard that is missing, or has another size or hash."""
@@ -263,6 +305,16 @@ class Run:
         manifest = read_manifest(self.out)
         same = manifest.stage == self.stage.name and manifest.config_fingerprint == self.stage.fingerprint
         return same and (not files.exists(_plan_path(self.out)) or self.is_planned())
+
+
+def facts_of(manifest: Manifest) -> Facts:
+    """What the manifest says of how its folder was made."""
+    return Facts(manifest.settings, manifest.identities, manifest.versions, manifest.inputs)
+
+
+def undated(inputs: Iterable[Mapping[str, Any]]) -> list[dict[str, Any]]:
+    """Inputs as a manifest lists them: no time of change, which differs from machine to machine."""
+    return [{k: v for k, v in item.items() if k != "modified"} for item in inputs]
 
 
 def _plan_path(out: str) -> str:
@@ -332,7 +384,8 @@ def manifest_of(run: Run, records: Sequence[BlockRecord], task: str) -> Manifest
         splits=splits,
         identities=run.stage.identities(),
         versions=package_versions(),
-        inputs=[{k: v for k, v in item.items() if k != "modified"} for item in run.inputs],
+        inputs=undated(run.inputs),
+        settings=run.stage.settings(),
     )
 
 

@@ -27,10 +27,12 @@ from pipelines.config import Config, ConfigError
 from pipelines.dedup.config import DedupConfig
 from pipelines.dedup.flow import Deduplication
 from pipelines.dedup.result import Drops
+from pipelines.differences import Facts, differences, listed
 from pipelines.display import StageProgress, counts, make_console, summary
 from pipelines.encode.pretrain import pretrain_warnings
 from pipelines.encode.stage import Encode
 from pipelines.graphs import check_graph, compiled_graph
+from pipelines.settings import annotate_settings
 from pipelines.view.legible import legible
 
 ANNOTATED = "annotated"
@@ -155,8 +157,8 @@ def run_plan(plan: Plan, options: Options) -> Manifest:
         return read_manifest(run.out)
     if finished is False and not options.overwrite:
         raise engine.RunError(
-            f"{run.out} holds a finished dataset of another config, code or input. Choose another folder with "
-            "--out, or pass --overwrite to replace it."
+            f"{run.out} holds a finished dataset of another config, code or input:"
+            f"{listed(run.differences())}\n{_way_out(plan, options)}"
         )
     with engine.only_writer(run.out):
         if options.overwrite and (files.exists(files.join(run.out, MANIFEST)) or not run.is_planned()):
@@ -187,6 +189,15 @@ def run_plan(plan: Plan, options: Options) -> Manifest:
         run.clean()
     _report(plan, manifest, options)
     return manifest
+
+
+def _way_out(plan: Plan, options: Options) -> str:
+    if plan.title == "annotate" and options.annotated != files.join(options.out, ANNOTATED):
+        return (
+            "Other datasets may be made from these annotated documents: name another folder as `annotated` in the "
+            "config (or with --annotated). --overwrite would replace them."
+        )
+    return "Choose another folder with --out, or pass --overwrite to replace it."
 
 
 def _report(plan: Plan, manifest: Manifest, options: Options) -> None:
@@ -237,7 +248,9 @@ def annotate(config: Config, config_path: str, options: Options) -> Manifest:
     """Stage 1 alone, without the duplicates if the config has a `dedup` section."""
     drops = None
     if config.dedup is not None:
-        plan_annotate(config, config_path, options)  # what is wrong there stops before the search for duplicates
+        plan_annotate(
+            config, config_path, options
+        )  # what is wrong there stops before the search for duplicates
         drops = dedup(config, config_path, options)
     return run_plan(plan_annotate(config, config_path, options, drops), options)
 
@@ -254,7 +267,38 @@ def encode(config: Config, config_path: str, options: Options) -> Manifest:
         raise engine.RunError(
             f"{options.annotated} holds no finished annotations; run `treegraft annotate {config_path}` first"
         )
-    return _encode(config, config_path, options, read_manifest(options.annotated))
+    annotated = read_manifest(options.annotated)
+    _refuse_other_annotations(config, config_path, options, annotated)
+    return _encode(config, config_path, options, annotated)
+
+
+def _refuse_other_annotations(
+    config: Config, config_path: str, options: Options, annotated: Manifest
+) -> None:
+    """What `annotated` was made by must be what the config says, as far as that can be told here.
+
+    Neither the raw files nor the parser need be on this machine: then the settings alone are compared.
+    """
+    again = "Choose another folder as `annotated` (or with --annotated) and run `treegraft annotate` there"
+    parser = annotated.identities.get("parser")
+    if annotated.stage != "annotate":
+        raise engine.RunError(f"{options.annotated} holds shards, not annotated documents. {again}.")
+    if "syntax" in config.encode.columns and isinstance(parser, dict) and parser.get("name") == "none":
+        raise engine.RunError(
+            f"the annotations in {options.annotated} have no parse (annotate.parser was 'none'), and encode.columns "
+            f"has 'syntax', which needs one. {again}, with a parser; or drop 'syntax'."
+        )
+    wanted = Facts(annotate_settings(config))
+    try:
+        run = plan_annotate(config, config_path, options).run
+        wanted = Facts(wanted.settings, run.stage.identities(), inputs=engine.undated(run.inputs))
+    except (ConfigError, ValueError):
+        pass
+    if lines := differences(engine.facts_of(annotated), wanted):
+        raise engine.RunError(
+            f"the annotations in {options.annotated} are of another config or input:{listed(lines)}\n"
+            f"{again}, or make the config say what they were made with."
+        )
 
 
 def preprocess(config: Config, config_path: str, options: Options) -> Manifest:

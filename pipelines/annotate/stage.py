@@ -40,6 +40,7 @@ from pipelines.config import Config, ConfigError, resolve
 from pipelines.dedup.result import Drops
 from pipelines.engine import BlockWriter, Stage
 from pipelines.language import primary_language
+from pipelines.settings import annotate_settings
 
 CODE_VERSION = 2
 """Raised whenever this stage gives another output for the same input and config."""
@@ -117,6 +118,9 @@ class Annotate(Stage):
     def identities(self) -> dict[str, Any]:
         """Parser and segmenter: name, version, hash of their files."""
         return dict(self._identity)
+
+    def settings(self) -> dict[str, Any]:
+        return annotate_settings(self._config)
 
     @property
     def fingerprint(self) -> str:

@@ -40,6 +40,7 @@ from pipelines.encode.tokenizer import Tokens
 from pipelines.encode.tools import Tools
 from pipelines.engine import BlockWriter, Stage
 from pipelines.ragged import Ints, bounds
+from pipelines.settings import encode_settings
 
 CODE_VERSION = 2
 """Raised whenever this stage gives other rows for the same documents and config."""
@@ -131,6 +132,9 @@ class Encode(Stage):
 
     def identities(self) -> dict[str, Any]:
         return {**self._tools.identities(), **self._inherited}
+
+    def settings(self) -> dict[str, Any]:
+        return encode_settings(self._config, self._labels.names, self._tools.policy_facts())
 
     def metadata(self) -> dict[str, Any]:
         """The shards' schema metadata."""
