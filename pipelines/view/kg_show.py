@@ -29,7 +29,7 @@ def open_for_view(folder: str) -> KnowledgeGraph:
     for place in (path, path / GRAPH):
         if (place / store.META).is_file():
             try:
-                # A second a gigabyte, and what is shown is what was compiled.
+                # Some seconds a gigabyte, and what is shown is what was compiled.
                 return KnowledgeGraph.open(place, check=True)
             except GraphError as error:
                 raise ConfigError(str(error)) from None
@@ -52,16 +52,19 @@ def graph_facts(info: GraphInfo, folder: Path) -> list[tuple[str, str]]:
     """Sizes and identity of a graph."""
     size = sum((folder / name).stat().st_size for name in (*store.FILES, store.META))
     merged = f" ({info.merged_spellings:,} more spellings)" if info.merged_spellings else ""
-    empty = f", {info.empty_predicates:,} triples without" if info.empty_predicates else ""
+    empty = f", {plural(info.empty_predicates, 'triple')} without" if info.empty_predicates else ""
     return [
         ("graph", str(folder)),
         ("triples", f"{info.triples:,}"),
-        ("subjects", f"{info.subjects:,}{merged}, the longest of {info.longest_subject} characters"),
+        (
+            "subjects",
+            f"{info.subjects:,}{merged}, the longest of {plural(info.longest_subject, 'character')}",
+        ),
         ("predicates", f"{info.predicates:,}{empty}"),
         ("objects", f"{info.objects:,}"),
         ("fold", ", ".join(info.fold) or "nothing"),
         ("bytes", f"{size:,}"),
-        ("content hash", info.sha256),
+        ("content hash", info.sha256[:12]),
     ]
 
 
@@ -88,7 +91,7 @@ def stats_parts(graph: KnowledgeGraph, top: int, width: int) -> list[RenderableT
         ("files", found.sources),
     ]
     for name, items in lists:
-        parts += [title(name), bars(items[: max(top, 1)], width, share_of=info.triples)]
+        parts += [title(name), _bars(items[: max(top, 1)], info.triples, width)]
         if len(items) > top:
             parts.append(Text(f"and {plural(len(items) - top, 'other')}", "dim"))
     if found.merged:
@@ -97,6 +100,15 @@ def stats_parts(graph: KnowledgeGraph, top: int, width: int) -> list[RenderableT
         ]
         parts += [Text(legible(" = ".join(names))) for names in found.merged[:top]]
     return parts
+
+
+def _bars(items: Sequence[tuple[str, int]], triples: int, width: int) -> RenderableType:
+    """Bars; names and counts alone where all are equal, and bars would tell nothing."""
+    if len(items) < 2 or len({n for _, n in items}) > 1:
+        return bars(items, width, share_of=triples)
+    columns = [Column("", number=False, least=8), Column("")]
+    rows = [[Text(legible(name)), Text(f"{n:,} ({_share(n, triples)})")] for name, n in items]
+    return fitted(columns, rows, width)[0]
 
 
 def _spreads(found: Summary, width: int) -> list[RenderableType]:
