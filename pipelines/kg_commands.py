@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import json as json_text
 import math
+import shlex
 import sys
 import time
 from collections import Counter
@@ -185,9 +187,11 @@ def build(
 
 def _next_steps(folder: Path) -> Text:
     name = legible(str(folder))
+    word = shlex.quote(name)
     return Text(
-        f'next: treegraft kg stats {name} · treegraft kg lookup {name} "a text" · in a config: '
-        f"graph: {{compiled: {name}}}"
+        f"next: treegraft kg stats {word}\n"
+        f'      treegraft kg lookup {word} "a text"\n'
+        f"      in a config: graph: {{compiled: {json_text.dumps(name, ensure_ascii=False) if ' ' in name else name}}}"
     )
 
 
@@ -275,7 +279,8 @@ def lookup(
         found = look_up(graph, tools.policy, tools.tokenizer, texts, tools.max_length, tools.words)
     except GraphError as error:
         raise ConfigError(str(error)) from None
-    facts = [("graph", f"{graph.folder}: {graph.info.triples:,} triples, {graph.info.subjects:,} subjects")]
+    sizes = f"{plural(graph.info.triples, 'triple')}, {plural(graph.info.subjects, 'subject')}"
+    facts = [("graph", f"{graph.folder}: {sizes}")]
     facts += [("fold", ", ".join(graph.info.fold) or "nothing"), *tools.facts]
     for part in lookup_parts(found, graph, facts, _out.width):
         _out.print(part)

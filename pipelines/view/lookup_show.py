@@ -80,7 +80,9 @@ def _spellings(graph: KnowledgeGraph, subject: int) -> str:
 
 
 def _other_parts(found: LookUp, graph: KnowledgeGraph, width: int) -> list[RenderableType]:
-    places = [(segment, o.start, o.stop, o.why) for segment, o in found.others]
+    places: list[tuple[int, int, int, str]] = [
+        (segment, o.start, o.stop, o.why) for segment, o in found.others
+    ]
     places += [(m.segment, m.start, m.stop, why) for m in found.mentions if (why := _no_anchor(m))]
     if not places:
         return []

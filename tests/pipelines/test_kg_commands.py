@@ -75,13 +75,13 @@ def test_build_counts_every_line_and_says_what_comes_next(spo: Path, run) -> Non
     ):
         assert line in lines
     graph = KnowledgeGraph.open("my.kg", check=True)
-    assert ["content", "hash", graph.info.sha256] in lines
+    assert ["content", "hash", graph.info.sha256[:12]] in lines
     size = sum(f.stat().st_size for f in Path("my.kg").iterdir())
     assert ["bytes", f"{size:,}"] in lines
     (reject,) = map(json.loads, Path("my.kg.rejects.jsonl").read_text(encoding="utf-8").splitlines())
     assert (reject["line"], reject["reason"]) == (13, "wrong_field_count")
     assert "g.spo:13: " in err and "my.kg.rejects.jsonl" in err
-    assert 'next: treegraft kg stats my.kg · treegraft kg lookup my.kg "a text"' in err
+    assert 'next: treegraft kg stats my.kg\n      treegraft kg lookup my.kg "a text"\n' in err
 
     spo.write_text(SPO, encoding="utf-8")
     assert run("kg", "build", "g.spo", "--out", "my.kg")[0] == 0
@@ -269,6 +269,21 @@ def test_stats_as_tables_and_as_json(spo: Path, run) -> None:
     Path("data").mkdir()
     Path("my.kg").rename("data/graph")
     assert run("kg", "stats", "data")[0] == 0
+
+
+def test_one_triple_is_no_plural_and_equal_counts_have_no_bars(spo: Path, run) -> None:
+    spo.write_text("a\tp\tx\n", encoding="utf-8")
+    assert "kg stats 'one graph'\n" in run("kg", "build", "g.spo", "--out", "one graph")[2]
+    assert ["the", "longest", "of", "1", "character"] in [
+        line[2:] for line in words_of(run("kg", "stats", "one graph")[1])
+    ]
+    assert ["graph", "one", "graph:", "1", "triple,", "1", "subject"] in words_of(
+        run("kg", "lookup", "one graph", "b")[1]
+    )
+    spo.write_text("a\tp\tx\nb\tp\ty\n", encoding="utf-8")
+    assert run("kg", "build", "g.spo", "--out", "my.kg")[0] == 0
+    shown = run("kg", "stats", "my.kg")[1].split("subjects with most triples")[1].split("predicates")[0]
+    assert "a  1 (50.0%)" in shown and "█" not in shown
 
 
 @pytest.mark.parametrize(
