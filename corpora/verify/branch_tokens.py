@@ -25,17 +25,21 @@ def check_branch_tokens(view: View, tokens_of: BranchTokens) -> None:
     """Each branch is its triple's tokens, all of them and nothing else.
 
     Rows of `view` have trees that start with a trunk token, branches numbered in order, each in one
-    piece, and a triple of the graph for each. Triples that `tokens_of` cannot look up (ValueError,
-    IndexError or OSError: a damaged graph) break the rule too.
+    piece, and a triple of the graph for each. Where `tokens_of` cannot look up anything (ValueError or
+    OSError: graph or tokenizer are damaged) that is one problem, of the rule `graph`, and it is not asked
+    again; with an IndexError it lacks one of these triples, and the rows with branches break the rule.
     """
     branches, triples = view.shape("branch_triples"), view.flat("branch_triples")
-    if not len(triples):
+    if not len(triples) or view.is_broken("graph"):
         return
     branch, ids = view.flat("tree_branch"), view.flat("tree_ids")
     distinct, kind = np.unique(triples, return_inverse=True)
     try:
         wanted, offsets = tokens_of(distinct)
-    except (ValueError, IndexError, OSError) as error:
+    except (ValueError, OSError) as error:
+        view.fail_folder("graph", f"the branches cannot be compared with their triples: {error}")
+        return
+    except IndexError as error:
         reason = f"the triples of its branches cannot be looked up: {error}"
         view.fail_rows("branch_tokens", branches.lengths > 0, lambda r: reason)
         return

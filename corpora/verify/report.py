@@ -70,6 +70,7 @@ RULES: dict[str, str] = {
     "tree_anchor": "a branch follows its whole anchor or a branch of it; every anchor has a branch",
     "branch_triples": "one triple of the graph per branch",
     "branch_parents": "branches hang from the trunk (0), or from a branch that does, right behind it and its children",
+    "graph": "the graph and the tokenizer beside the shards are whole, and those that the rows were made with",
     "branch_tokens": "a branch is exactly its triple's tokens, where the graph and the tokenizer are at hand",
 }
 """Every rule by name, with what holds where it is kept."""

@@ -85,6 +85,14 @@ class View:
         view._shapes, view._flat = self._shapes, self._flat
         return view
 
+    def is_broken(self, rule: str) -> bool:
+        """Whether anything in the folder was found to break `rule` so far."""
+        return self._findings.counts[rule] > 0
+
+    def fail_folder(self, rule: str, detail: str) -> None:
+        """A problem that is none of these rows'."""
+        self._findings.add(rule, detail)
+
     def column(self, name: str) -> pa.Array:
         return self.batch.column(self.batch.schema.get_field_index(name))
 

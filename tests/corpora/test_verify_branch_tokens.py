@@ -99,12 +99,30 @@ def test_the_problem_says_both_sides(tmp_path: Path):
     assert problem.detail == f"branch 2 is [{triple_tokens(ONE)[0]}], its triple {TWO} is [{want}]"
 
 
-@pytest.mark.parametrize("error", [ValueError("torn"), IndexError("torn"), OSError("torn")], ids=repr)
-def test_a_graph_that_cannot_be_read_is_a_problem_of_the_rows_with_branches(error, tmp_path: Path):
+@pytest.mark.parametrize("error", [ValueError("torn"), OSError("torn")], ids=repr)
+def test_a_graph_that_cannot_be_read_is_one_problem_and_other_rules_go_on(error, tmp_path: Path):
+    rows, asked = make_rows(9, "pretrain", ("tree",), 12), []
+
+    def torn(triples: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        asked.append(triples)
+        raise error
+
+    batches = [to_batch(rows, SCHEMA), to_batch([{**ROW, "tree_ids": [0, *ROW["tree_ids"][1:]]}], SCHEMA)]
+    batches.append(to_batch([{**rows[0], "id": "again"}], SCHEMA))
+    path = raw_folder(tmp_path / "f", SCHEMA, [batches], "encode", "pretrain")
+    report = verify(path, branch_tokens=torn)
+    assert report.rule_counts["graph"] == 1 and len(report.rule_counts) > 1
+    assert "branch_tokens" not in report.rule_counts
+    (problem,) = [p for p in report.problems if p.rule == "graph"]
+    assert (problem.shard, problem.row) == ("", None) and problem.detail.endswith(": torn")
+    assert len(asked) == 1
+
+
+def test_a_graph_without_a_triple_of_the_rows_is_a_problem_of_the_rows_with_branches(tmp_path: Path):
     rows = make_rows(9, "pretrain", ("tree",), 12)
 
     def torn(triples: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        raise error
+        raise IndexError("torn")
 
     path = raw_folder(tmp_path / "f", SCHEMA, [[to_batch(rows, SCHEMA)]], "encode", "pretrain")
     report = verify(path, branch_tokens=torn)
