@@ -319,7 +319,7 @@ def _encode(config: Config, config_path: str, options: Options, annotated: Manif
 
 def describe_plan(config: Config, config_path: str, options: Options) -> dict[str, Any]:
     """What `--dry-run` prints: per split blocks, bytes as stored and files. A graph must be there, too."""
-    check_graph(config, config_path)
+    check_graph(config, config_path, options.console)
     plan = plan_annotate(config, config_path, options)
     if config.dedup is not None:
         Deduplication(config, config_path, options.out, config.dedup)

@@ -49,12 +49,17 @@ _NAMES = 10_000
 """Predicates, the most frequent ones, among which near names are looked for."""
 
 
-def check_graph(config: Config, config_path: str) -> None:
-    """Find missing files, unknown formats and wrong options before any work. Raises ConfigError."""
+def check_graph(config: Config, config_path: str, console: Console | None = None) -> None:
+    """Find missing files, unknown formats, wrong options and, where the graph is compiled, unknown predicates
+    before any work; `console` hears the remarks. Raises ConfigError."""
     if (graph := config.graph) is None:
         return
     if graph.compiled is not None:
-        _source(graph.compiled, config_path)
+        try:
+            opened = open_graph(_source(graph.compiled, config_path))
+        except GraphError as error:
+            raise ConfigError(f"graph.compiled: {error}") from None
+        check_predicates(opened, graph, console or Console(quiet=True))
         return
     options = build_options(graph.build, config_path)
     check_formats(triple_files(graph.triples or (), config_path), options, "graph.triples")
@@ -117,6 +122,8 @@ def _near(graph: KnowledgeGraph, name: str) -> str:
     if near := difflib.get_close_matches(name, names, n=3):
         return f"did you mean {' or '.join(repr(legible(n)) for n in near)}?"
     shown = ", ".join(repr(legible(n)) for n in names[:5])
+    if len(names) <= 5:
+        return f"its only predicate is {shown}" if len(names) == 1 else f"its predicates are {shown}"
     return f"the most frequent of {graph.info.predicates:,} are {shown}"
 
 
@@ -166,6 +173,14 @@ def _source(compiled: str, config_path: str) -> str:
     """The folder that `graph.compiled` names. Raises ConfigError where no graph is there."""
     folder = resolve(config_path, compiled).rstrip("/")
     if not files.exists(files.join(folder, store.META)):
+        inner = files.join(folder, GRAPH)  # of a dataset
+        if files.exists(files.join(inner, store.META)):
+            return inner
+        if files.exists(files.join(folder, MANIFEST)):
+            raise ConfigError(
+                f"graph.compiled: {folder} is a dataset without a graph; name a folder that `treegraft kg build` "
+                "made, or a dataset that has trees"
+            )
         what = "is no compiled graph" if files.exists(folder) else "does not exist"
         raise ConfigError(
             f"graph.compiled: {folder} {what}; make one with `treegraft kg build FILES --out {compiled}`, or name "

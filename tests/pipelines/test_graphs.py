@@ -15,7 +15,7 @@ from corpora import files
 from kg.compile import BuildOptions, compile_graph
 from kg.errors import GraphError
 from pipelines.config import Config, ConfigError
-from pipelines.graphs import compiled_graph, open_graph
+from pipelines.graphs import check_graph, compiled_graph, open_graph
 from tests.corpora.test_files import remote  # noqa: F401 - a filesystem registered with Beam
 
 
@@ -263,8 +263,28 @@ def test_predicates_that_the_graph_lacks(triples: Path, tmp_path: Path) -> None:
         "graph.include_predicates: no triple has the predicate '首都之干'; did you mean '首都之于'?"
         in str(error.value)
     )
-    with pytest.raises(ConfigError, match="the most frequent of 2 are '类别', '首都之于'"):
+    with pytest.raises(ConfigError, match="its predicates are '类别', '首都之于'"):
         made(config("g.spo", include_predicates=["zzz"]), tmp_path)
     said = made(config("g.spo", exclude_predicates=["首都之干"]), tmp_path)[1]
     assert "warning: graph.exclude_predicates: no triple has the predicate '首都之干'; did you mean" in said
     assert made(config("g.spo", include_predicates=["类别"]), tmp_path)[1] == ""
+
+
+def test_before_any_work_a_compiled_graph_is_asked_for_its_predicates(compiled: Path, tmp_path: Path) -> None:
+    path = str(tmp_path / "c.yaml")
+    with pytest.raises(ConfigError, match=r"graph\.include_predicates: no triple .* did you mean"):
+        check_graph(config(compiled="my.kg", include_predicates=["首都之干"]), path)
+    console = quiet()
+    check_graph(config(compiled="my.kg", exclude_predicates=["首都之干"]), path, console)
+    assert "warning: graph.exclude_predicates" in console.file.getvalue()  # type: ignore[attr-defined]
+
+
+def test_a_dataset_stands_for_its_graph_and_is_never_built_over(triples: Path, tmp_path: Path) -> None:
+    folder, _ = made(config("g.spo"), tmp_path)
+    again, said = made(config(compiled="out"), tmp_path, "other")
+    assert (again / "meta.json").samefile(folder / "meta.json") and "linked to" in said
+    (tmp_path / "rows").mkdir()
+    (tmp_path / "rows/manifest.json").write_text("{}")
+    with pytest.raises(ConfigError, match="is a dataset without a graph") as error:
+        made(config(compiled="rows"), tmp_path, "third")
+    assert "--out" not in str(error.value)
