@@ -140,13 +140,18 @@ def _built(graph: GraphConfig, config_path: str, out: str, keep: bool, console: 
         return folder
     if keep:
         folder = files.join(work, GRAPH)
-    if files.is_uri(folder):
-        with tempfile.TemporaryDirectory(prefix="treegraft-graph-") as temporary:
-            local = Path(temporary) / GRAPH
-            info, rejects = compile_files(infos, local, options, console)
-            _store(str(local), folder)
-    else:
-        info, rejects = compile_files(infos, Path(folder), options, console)
+    try:
+        if files.is_uri(folder):
+            with tempfile.TemporaryDirectory(prefix="treegraft-graph-") as temporary:
+                local = Path(temporary) / GRAPH
+                info, rejects = compile_files(infos, local, options, console)
+                _store(str(local), folder)
+        else:
+            info, rejects = compile_files(infos, Path(folder), options, console)
+    except GraphError as error:
+        if str(error).startswith("columns."):  # an option that only the files' first lines show to be wrong
+            raise ConfigError(f"graph.build.{error}") from None
+        raise
     files.make_dirs(files.join(out, engine.REJECTS))
     listed = files.join(files.join(out, engine.REJECTS), "graph.jsonl")
     any_listed = rejects.write(listed)

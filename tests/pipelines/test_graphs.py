@@ -288,3 +288,10 @@ def test_a_dataset_stands_for_its_graph_and_is_never_built_over(triples: Path, t
     with pytest.raises(ConfigError, match="is a dataset without a graph") as error:
         made(config(compiled="rows"), tmp_path, "third")
     assert "--out" not in str(error.value)
+
+
+def test_a_column_that_a_file_lacks_is_named_as_the_config_names_it(tmp_path: Path) -> None:
+    (tmp_path / "g.csv").write_text("name,value\na,b\n", encoding="utf-8")
+    build = {"columns": {"subject": "nam", "object": "value"}}
+    with pytest.raises(ConfigError, match=r"^graph\.build\.columns\.subject: "):
+        made(config("g.csv", build=build), tmp_path)
