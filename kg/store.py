@@ -121,7 +121,7 @@ class ColumnWriter:
             try:
                 with path.open("wb") as stream:
                     stream.write(_header(dtype, len(column)))
-                    stream.write(memoryview(np.ascontiguousarray(column).view(np.uint8)))
+                    stream.write(np.ascontiguousarray(column).view(np.uint8).data)
             except OSError as error:  # such as a full disk: the error of a write has no name
                 raise OSError(error.errno, error.strerror, str(path)) from error
             self.sizes[name] = len(column)

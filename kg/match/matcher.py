@@ -18,7 +18,6 @@ from __future__ import annotations
 import itertools
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from typing import Literal
 
 import numpy as np
 
@@ -26,6 +25,7 @@ from kg.errors import GraphError
 from kg.match.automaton import Automaton
 from kg.match.boundaries import inside_words
 from kg.match.fold import Folding
+from kg.match.places import Occurrence, Places
 
 _GROUP_CHARS = 1 << 20
 """Texts are joined up to this many characters: memory stays bounded for large blocks."""
@@ -34,8 +34,6 @@ _STRIDE = 1 << 16
 _BETWEEN = 0x1FFFFF
 """What stands between two texts: more than any code point, so no subject has it."""
 _FEW, _MANY_ROUNDS = 32, 256
-
-Why = Literal["", "overlapped", "inside_word", "too_short", "too_long", "stopped"]
 
 
 @dataclass(frozen=True)
@@ -46,16 +44,6 @@ class Mentions:
     starts: np.ndarray
     stops: np.ndarray
     subjects: np.ndarray
-
-
-@dataclass(frozen=True)
-class Occurrence:
-    """A subject that stands in a text: `why` it is no mention, "" where it is one."""
-
-    start: int
-    stop: int
-    subject: int
-    why: Why
 
 
 @dataclass(frozen=True)
@@ -133,45 +121,51 @@ class Matcher:
             found.append((first, folded, begin.take(hit), end.take(hit), subject.take(hit)))
         return _mentions([self._located(*part) for part in found])
 
-    def occurrences(self, text: str, words: tuple[np.ndarray, np.ndarray] | None = None) -> list[Occurrence]:
-        """Every place where a subject stands in a text, by start and then by length, longest last.
+    def occurrences(
+        self, text: str, words: tuple[np.ndarray, np.ndarray] | None = None, limit: int | None = None
+    ) -> list[Occurrence]:
+        """Every place where a subject stands in a text, by start and then by length, longest last; the
+        first `limit` of them. `words` as for `places`."""
+        return self.places(text, words).first(limit)
+
+    def places(self, text: str, words: tuple[np.ndarray, np.ndarray] | None = None) -> Places:
+        """Every place where a subject stands in a text: there may be `longest` times as many as characters.
 
         `words` (starts, stops) asks for the mentions among given words instead of the longest ones.
         """
         folded = self._fold([text])
-        rows = [
-            (starts, starts + depth, self._automaton.key(states))
-            for depth, starts, states in self._walk(folded, np.ones_like(folded.edge), singles=True)
-        ]
-        starts, stops, subjects = (
+        whole = self._whole(folded)
+        rows = []
+        for depth, starts, states in self._walk(
+            folded, np.ones_like(folded.edge), self._longest, singles=True
+        ):
+            kept = np.flatnonzero(whole.take(starts) & whole.take(starts + depth))  # not part of a character
+            starts = starts.take(kept)
+            rows.append((starts, np.full(len(kept), depth), self._automaton.key(states.take(kept))))
+        starts, lengths, subjects = (
             np.concatenate([row[k] for row in rows]) if rows else np.zeros(0, np.int64) for k in range(3)
         )
+        order = np.argsort(starts, kind="stable")  # of one start the shorter ones came first
+        starts, subjects = starts[order], subjects[order]
+        stops = starts + lengths[order]
+        edge = folded.edge.take(starts) & folded.edge.take(stops)
+        if folded.raw is not None:
+            starts, stops = folded.raw.take(starts), folded.raw.take(stops)
         if words is None:
             taken = self.longest([text])
         else:
             taken = self.words([text], words[0], words[1], np.array([0, len(words[0])]))
-        mentions = set(zip(taken.starts.tolist(), taken.stops.tolist(), strict=True))
-        whole = self._whole(folded)
-        found = []
-        for start, stop, subject in zip(starts.tolist(), stops.tolist(), subjects.tolist(), strict=True):
-            if not (whole[start] and whole[stop]):
-                continue  # part of a character
-            edge = bool(folded.edge[start] and folded.edge[stop])
-            if folded.raw is not None:
-                start, stop = int(folded.raw[start]), int(folded.raw[stop])
-            found.append(Occurrence(start, stop, subject, self._why(start, stop, subject, edge, mentions)))
-        return sorted(found, key=lambda o: (o.start, o.stop))
-
-    def _why(self, start: int, stop: int, subject: int, edge: bool, mentions: set[tuple[int, int]]) -> Why:
-        if (start, stop) in mentions:
-            return ""
-        if stop - start < self._min:
-            return "too_short"
-        if self._max is not None and stop - start > self._max:
-            return "too_long"
-        if subject in self._stop:
-            return "stopped"
-        return "overlapped" if edge else "inside_word"
+        size = len(text) + 1
+        mentions = taken.starts.astype(np.int64) * size + taken.stops
+        reasons = [  # the first that holds
+            np.isin(starts * size + stops, mentions),
+            stops - starts < self._min,
+            stops - starts > (len(text) if self._max is None else self._max),
+            ~self._wanted(subjects),
+            edge,
+        ]
+        why = np.select(reasons, range(len(reasons)), len(reasons)).astype(np.int8)
+        return Places(starts, stops, subjects, why)
 
     # --- the texts of a group -----------------------------------------------------------------
 
@@ -213,10 +207,11 @@ class Matcher:
     # --- the search ---------------------------------------------------------------------------
 
     def _walk(
-        self, folded: _Folded, may_start: np.ndarray, *, singles: bool
+        self, folded: _Folded, may_start: np.ndarray, deepest: int, *, singles: bool
     ) -> Iterator[tuple[int, np.ndarray, np.ndarray]]:
-        """(length, starts int64[m], states uint64[m]) of all keys in the text that start where `may_start`
-        says so, bool[N + 1], ever longer ones at each stretch of it; of length 1 only if asked for."""
+        """(length, starts int64[m], states uint64[m]) of all keys of up to `deepest` folded characters that
+        start where `may_start` says so, bool[N + 1], ever longer ones at each stretch of the text; of length
+        1 only if asked for."""
         codes, automaton = folded.codes, self._automaton
         last = len(codes) - 1  # nothing starts at the end mark
         for begin in range(0, last, _STRIDE):
@@ -231,7 +226,7 @@ class Matcher:
             # The first step goes from every position: the dead ones cost less than to leave them out.
             which, states, entries = automaton.step(states, codes[begin + 1 : end + 1])
             starts = which + begin
-            for depth in range(2, self._longest + 1):
+            for depth in range(2, deepest + 1):
                 if not len(starts):
                     break
                 keys = automaton.at_key(entries)
@@ -248,7 +243,10 @@ class Matcher:
         length 0 where there is none."""
         length: np.ndarray = np.zeros(len(folded.codes), np.int32)
         state: np.ndarray = np.zeros(len(folded.codes), np.uint64)
-        for depth, starts, states in self._walk(folded, folded.edge, singles=self._min == 1):
+        deepest = self._longest
+        if folded.raw is None and self._max is not None:  # folded text is as long as the text
+            deepest = min(deepest, self._max)
+        for depth, starts, states in self._walk(folded, folded.edge, deepest, singles=self._min == 1):
             allowed = np.flatnonzero(self._allowed(folded, starts, depth, states))
             starts = starts.take(allowed)
             length[starts] = depth

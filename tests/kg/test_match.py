@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Sequence
+from unittest import mock
 
 import numpy as np
 import pytest
@@ -330,6 +331,37 @@ def test_occurrences_among_words() -> None:
     words = (np.array([0, 2]), np.array([2, 3]))
     said = [(o.start, o.stop, o.why) for o in subjects.matcher().occurrences("蘋果树", words)]
     assert said == [(0, 2, ""), (1, 3, "overlapped")]
+
+
+def test_millions_of_occurrences_are_counted_and_the_first_told() -> None:
+    subjects = Subjects(*("啊" * k for k in range(1, 257)))
+    text = "啊" * 5000
+    start = time.process_time()
+    places = subjects.matcher(min_length=2, max_length=200, stop=["啊啊"]).places(text)
+    assert time.process_time() - start < 4
+    every = {k: len(text) - k + 1 for k in range(1, 257)}
+    assert places.counts() == {
+        "": 25,
+        "too_short": every[1],
+        "stopped": every[2],
+        "overlapped": sum(every[k] for k in range(3, 201)) - 25,
+        "too_long": sum(every[k] for k in range(201, 257)),
+    }
+    told = subjects.matcher(min_length=2).occurrences(text, limit=3)
+    assert [(o.start, o.stop, o.why) for o in told] == [
+        (0, 1, "too_short"), (0, 2, "overlapped"), (0, 3, "overlapped"),
+    ]  # fmt: skip
+    assert "" not in places.others().counts() and len(places.others().why) == len(places.why) - 25
+
+
+@pytest.mark.parametrize("fold", [(), ("case",)])
+def test_no_step_is_made_past_the_longest_mention(fold: tuple[str, ...]) -> None:
+    subjects = Subjects(*("啊" * k for k in range(1, 60)), fold=fold)
+    matcher = subjects.matcher(max_length=4)
+    with mock.patch.object(Automaton, "step", autospec=True, side_effect=Automaton.step) as step:
+        found = matcher.longest(["啊" * 100])
+    assert (found.stops - found.starts == 4).all() and len(found.stops) == 25
+    assert step.call_count <= 4
 
 
 # --- against loops ----------------------------------------------------------------------------
