@@ -130,15 +130,14 @@ class _Builder:
                 text, kind = object_.value, languages[object_.language]
             else:
                 text, kind = None, BLANK
-            size = len(named or ""), len(predicate), len(text or "")
-            longest = max(size if kind == IRI else size[:2])
-            if longest > MAX_IRI:
-                raise _LongIriError(f"an IRI of {longest:,} characters, at most {MAX_IRI:,}")
+            size = len(named or "") + len(predicate) + len(text or "")
+            if size > MAX_IRI:
+                _check_iris(named or "", predicate, (text or "") if kind == IRI else "")
             self._subjects.append(named)
             self._predicates.append(predicate)
             self._objects.append(text)
             self._kinds.append(kind)
-            self._chars += sum(size)
+            self._chars += size
             if self._chars > chars:
                 return
 
@@ -153,6 +152,12 @@ class _Builder:
         self.truncate(0)
         self._chars = 0
         return quads
+
+
+def _check_iris(*iris: str) -> None:
+    longest = max(map(len, iris))
+    if longest > MAX_IRI:
+        raise _LongIriError(f"an IRI of {longest:,} characters, at most {MAX_IRI:,}")
 
 
 def _narrow(block: Block, wanted: re.Pattern[bytes]) -> None:
