@@ -85,11 +85,11 @@ def rows_to_tree(trunk_index: Lists, values: Lists, fill: Any = IGNORED_LABEL) -
     if dtype.kind != "O":
         if (dtype.kind == "U") != isinstance(fill, str):
             raise ValueError(f"fill is {fill!r}, expected a value such as those of the tokens ({dtype})")
-        dtype = np.result_type(dtype, np.asarray(fill).dtype if isinstance(fill, str) else fill)
+        dtype = _wide_enough(dtype, fill)
     tree = np.empty((len(on_trunk), *flat.shape[1:]), dtype)
     try:
         tree[~on_trunk] = fill
-    except OverflowError:
+    except (OverflowError, TypeError, ValueError):
         raise ValueError(f"fill is {fill!r}, which {flat.dtype} cannot hold") from None
     tree[on_trunk] = flat
     return tree
@@ -115,7 +115,8 @@ def decode_tags(row: Mapping[str, Any], predictions: ArrayLike | Sequence[str]) 
         predictions: a label (index or name) for every token of the row, [T], or of its flattened
             tree, [F]; without padding.
 
-    Raises ValueError for a row of another task, or predictions of another length.
+    Raises ValueError for a row of another task, predictions of another length, or a text that is shorter
+    than the offsets say.
     """
     needed = ("text", "char_starts", "char_stops", "tag_starts", "tag_stops")
     if missing := [name for name in needed if row.get(name) is None]:
@@ -135,14 +136,33 @@ def decode_tags(row: Mapping[str, Any], predictions: ArrayLike | Sequence[str]) 
                 f"found {len(labels)} (leave padding out)"
             )
         labels = to_trunk(trunk_index, labels)
+    if len(char_stops) != len(char_starts) or len(stops) != len(starts):
+        raise ValueError("the row has starts without stops: `treegraft verify` tells what is wrong")
     token = np.flatnonzero(char_stops > char_starts)  # special tokens stand for nothing
     of = np.searchsorted(starts, char_starts[token], "right") - 1
     first = np.searchsorted(of, np.arange(len(starts)))  # tokens are in the order of the text
     if len(starts) and not np.array_equal(np.append(of, -1)[first], np.arange(len(starts))):
         raise ValueError("the row has a source token without a token: `treegraft verify` tells what is wrong")
+    if len(starts) and not 0 <= starts.min() <= stops.max() <= len(row["text"]):
+        raise ValueError(
+            f"the row's source tokens reach from {starts.min()} to {stops.max()}, its text has "
+            f"{len(row['text'])} characters: `text` was changed or is of another row"
+        )
     text, chosen = row["text"], labels[token[first]].tolist()
     spans = zip(starts.tolist(), stops.tolist(), chosen, strict=True)
     return [Tagged(start, stop, text[start:stop], label) for start, stop, label in spans]
+
+
+def _wide_enough(dtype: np.dtype, fill: Any) -> np.dtype:
+    """The dtype of values and `fill` together. Raises ValueError where `fill` is no single value of their kind,
+    as None is none for numbers; a float beside integers makes floats of them."""
+    one = np.asarray(fill)
+    if one.ndim or one.dtype.kind in "OmMV":
+        raise ValueError(f"fill is {fill!r}, expected a value such as those of the tokens ({dtype})")
+    try:
+        return np.result_type(dtype, one.dtype if isinstance(fill, str) else fill)
+    except (OverflowError, TypeError):
+        raise ValueError(f"fill is {fill!r}, which {dtype} cannot hold") from None
 
 
 def _single(values: NDArray[Any]) -> Lists:

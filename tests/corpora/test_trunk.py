@@ -96,6 +96,13 @@ def test_chunks_are_one_column() -> None:
         ([0, -1, 1], ["O", "O"], -100, "fill is -100, expected a value such as those of the tokens"),
         ([0, -1, 1], [7, 8], "x", "fill is 'x', expected a value"),
         ([0, -1, 1], np.array([7, 8], np.uint8), -100, "fill is -100, which uint8 cannot hold"),
+        ([0, -1, 1], [7, 8], None, "fill is None, expected a value"),
+        ([0, -1, 1], [0.5, 0.5], None, "fill is None, expected a value"),
+        ([0, -1, 1], [7, 8], {}, "fill is {}, expected a value"),
+        ([0, -1, 1], [7, 8], [1, 2], r"fill is \[1, 2\], expected a value"),
+        ([0, -1, 1], [7, 8], object(), "fill is <object .*, expected a value"),
+        ([0, -1, 1], [7, 8], b"x", "fill is b'x', "),
+        ([0, -1, 1], [7, 8], np.datetime64("2020-01-01"), "expected a value"),
     ],
 )
 def test_what_does_not_fit_is_refused(index: Any, values: Any, fill: Any, said: str) -> None:
@@ -186,6 +193,9 @@ def test_decoding_agrees_with_a_slow_reader(seed: int, with_tree: bool) -> None:
         ({k: v for k, v in ROW.items() if k != "tree_trunk_index"}, [1] * 10, "expected 7 predictions.*found 10"),
         (ROW, [[1, 2]] * 7, r"predictions of shape \(7, 2\): take the best label first"),
         ({**ROW, "tag_starts": [0, 7, 8, 9, 10], "tag_stops": [6, 8, 9, 10, 11]}, [1] * 7, "without a token"),
+        ({**ROW, "text": "20202"}, [1] * 7, "reach from 0 to 10, its text has 5 characters"),
+        ({**ROW, "text": "202020 北京"}, [1] * 7, "reach from 0 to 10, its text has 9 characters"),
+        ({**ROW, "tag_stops": [6, 8, 9]}, [1] * 7, "starts without stops"),
         ({**ROW, "tag_starts": [0, 5, 7, 8, 9], "tag_stops": [4, 6, 8, 9, 10]}, [1] * 7, "without a token"),
     ],
 )  # fmt: skip
