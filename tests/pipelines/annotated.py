@@ -65,7 +65,17 @@ def document(doc_id: str, text: str, *, pair: bool = False, seed: int = 0, **fie
         "language": "zh",
         "source": f"docs.jsonl@{len(doc_id)}",
     }
-    row |= dict.fromkeys(("text_pair", "label", "label_score", "tag_starts", "tag_stops", "tag_labels"))
+    unset = (
+        "title",
+        "categories",
+        "text_pair",
+        "label",
+        "label_score",
+        "tag_starts",
+        "tag_stops",
+        "tag_labels",
+    )
+    row |= dict.fromkeys(unset)
     row |= fields
     for suffix, own in (("", text), ("_pair", row["text_pair"])):
         if suffix and not pair:
