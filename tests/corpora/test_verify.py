@@ -206,7 +206,9 @@ def test_every_rule_is_shown_to_fire():
     ]
     cases += [case.rule for case in test_verify_rows.CLASSIFY_CASES + test_verify_rows.TAG_CASES]
     cases += [case.rule for case in test_verify_tree.DEEP_CASES]
-    assert {*cases, "graph", *(case[0] for case in CASES)} == set(RULES)  # `graph`: in test_verify_branch_tokens
+    assert {*cases, "graph", *(case[0] for case in CASES)} == set(
+        RULES
+    )  # `graph`: in test_verify_branch_tokens
 
 
 def test_swapped_shards_are_found(folder):
