@@ -165,7 +165,7 @@ def compile_files(
     """
     rejects = Rejects()
     paths = [info.path for info in infos]
-    with store.new_folder(out) as folder, Reading(console, infos) as reading:
+    with store.new_folder(out, paths) as folder, Reading(console, infos) as reading:
         info = compile_graph(
             paths,
             folder,

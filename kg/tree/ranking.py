@@ -12,7 +12,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from kg.graph import KnowledgeGraph
-from kg.tree.ragged import expand, places
+from kg.tree.ragged import expand, group_starts, places
 from kg.tree.rows import GraftPolicy
 
 PREDICATE, TOO_LONG, REPEATED = range(3)
@@ -188,7 +188,12 @@ class Ranking:
             at[active] += take
             reason = self.reasons(triple)
             kind = np.where(reason < 0, REPEATED, reason)
+            if self._in_file_order:
+                self._count_in_file_order(triple, of, kind, owner, listed, before, total)
             total += np.bincount(of * 3 + kind, minlength=3 * subjects).reshape(subjects, 3)
+            if self._in_file_order:
+                active = active[at[active] < end[active]]
+                continue
             here = np.zeros(subjects, np.bool_)
             here[active[take > 0]] = True
             entry = np.flatnonzero(here[owner])
@@ -206,6 +211,27 @@ class Ranking:
         mine = np.flatnonzero(chosen[owner])
         before[mine, REPEATED] -= places(owner)[mine]
         total[chosen, REPEATED] -= np.bincount(owner, minlength=subjects)[chosen]
+
+    @staticmethod
+    def _count_in_file_order(
+        triple: np.ndarray,
+        of: np.ndarray,
+        kind: np.ndarray,
+        owner: np.ndarray,
+        listed: np.ndarray,
+        before: np.ndarray,
+        total: np.ndarray,
+    ) -> None:
+        """`_count` for the listed ones among `triple`, which ascend as `listed` do: each is looked at once."""
+        first, end = np.searchsorted(listed, triple[0]), np.searchsorted(listed, triple[-1], side="right")
+        entry = np.arange(first, end)
+        place = np.searchsorted(triple, listed[entry])
+        here = triple[place] == listed[entry]  # others are of subjects that are not asked for
+        entry, place = entry[here], place[here]
+        start = group_starts(of)[place]
+        for k in range(3):
+            count = np.concatenate(([0], np.cumsum(kind == k)))
+            before[entry, k] = total[owner[entry], k] + count[place] - count[start]
 
 
 def _unwanted(graph: KnowledgeGraph, policy: GraftPolicy) -> np.ndarray | None:
