@@ -84,9 +84,13 @@ def plan_annotate(config: Config, config_path: str, options: Options, drops: Dro
     )
 
 
-def plan_encode(config: Config, config_path: str, options: Options, annotated: Manifest) -> Plan:
+def plan_encode(
+    config: Config, config_path: str, options: Options, annotated: Manifest, *, remark: bool = True
+) -> Plan:
     """One block per annotated shard; compiles the graph if its shards want trees."""
-    graph = compiled_graph(config, config_path, options.out, options.overwrite, options.console)
+    graph = compiled_graph(
+        config, config_path, options.out, options.overwrite, options.console, remark=remark
+    )
     labels = label_names(config, annotated)
     deprels = sorted({d for split in annotated.splits.values() for d in split.sets.get("deprels", [])})
     stage = Encode(config, config_path, annotated=annotated, labels=labels, deprels=deprels, graph=graph)
@@ -306,11 +310,13 @@ def preprocess(config: Config, config_path: str, options: Options) -> Manifest:
     Encode.check(config, config_path)
     compiled_graph(config, config_path, options.out, options.overwrite, options.console)
     annotated = annotate(config, config_path, options)
-    return _encode(config, config_path, options, annotated)
+    return _encode(config, config_path, options, annotated, remark=False)  # heard above
 
 
-def _encode(config: Config, config_path: str, options: Options, annotated: Manifest) -> Manifest:
-    manifest = run_plan(plan_encode(config, config_path, options, annotated), options)
+def _encode(
+    config: Config, config_path: str, options: Options, annotated: Manifest, *, remark: bool = True
+) -> Manifest:
+    manifest = run_plan(plan_encode(config, config_path, options, annotated, remark=remark), options)
     totals = sum((Counter(split.counters) for split in manifest.splits.values()), Counter())
     for warning in pretrain_warnings(totals) if config.task == "pretrain" else []:
         options.console.print(Text.assemble(("warning: ", "yellow"), warning))

@@ -22,6 +22,8 @@ from pipelines.ragged import Ints, bounds
 from pipelines.section import ConfigError
 from pipelines.view.branchview import Branch, TreeToken, triple_of
 
+MAX_OTHERS = 50
+"""Subjects that are no mention, listed of each text."""
 MAX_CHARACTERS = 20_000
 WordSpans = tuple[NDArray[np.int64], NDArray[np.int64]]
 """First characters of a text's words, and one past their last."""
@@ -58,7 +60,9 @@ class LookUp:
     texts: list[str]
     mentions: list[Mention]
     others: list[tuple[int, Occurrence]]
-    """Segment and occurrence of subjects that stand in a text and are no mention."""
+    """Segment and occurrence of the first `MAX_OTHERS` subjects that stand in each text and are no mention."""
+    others_count: int
+    """How many there are."""
     tree: list[TreeToken]
     branches: list[Branch]
     truncated: bool
@@ -99,10 +103,12 @@ def look_up(
     builder = TreeBuilder(graph, policy, tokenizer.encode_ids)
     trees = builder.build(trunks)
     tree = _tree_tokens(trees, tokenizer)
+    others, others_count = _others(graph, policy, strings, words)
     return LookUp(
         texts=strings,
         mentions=_mentions(builder.explain(trunks)),
-        others=_others(graph, policy, strings, words),
+        others=others,
+        others_count=others_count,
         tree=tree,
         branches=_branches(trees, tree, graph),
         truncated=bool(rows.counters["truncated_rows"]),
@@ -129,14 +135,15 @@ def _mentions(decisions: Sequence[Decision]) -> list[Mention]:
 
 def _others(
     graph: KnowledgeGraph, policy: GraftPolicy, texts: Sequence[str], words: Sequence[WordSpans] | None
-) -> list[tuple[int, Occurrence]]:
+) -> tuple[list[tuple[int, Occurrence]], int]:
     matcher = graph.matcher(policy.min_mention_length, policy.stop, policy.max_mention_length)
-    return [
-        (segment, occurrence)
-        for segment, text in enumerate(texts)
-        for occurrence in matcher.occurrences(text, None if words is None else words[segment])
-        if occurrence.why
-    ]
+    found: list[tuple[int, Occurrence]] = []
+    count = 0
+    for segment, text in enumerate(texts):
+        others = matcher.places(text, None if words is None else words[segment]).others()
+        count += len(others.starts)
+        found += [(segment, occurrence) for occurrence in others.first(MAX_OTHERS)]
+    return found, count
 
 
 def _tree_tokens(trees: Trees, tokenizer: Tokenizes) -> list[TreeToken]:

@@ -9,14 +9,13 @@ from rich.text import Text
 
 from kg.graph import KnowledgeGraph
 from kg.tree.explain import Decision
-from pipelines.lookup import LookUp, Mention
+from pipelines.lookup import MAX_OTHERS, LookUp, Mention
 from pipelines.view.branchview import triple_of
 from pipelines.view.legible import legible, plural
 from pipelines.view.reasons import MENTIONS, in_words
 from pipelines.view.tables import Column, facts_table, fitted, title
 from pipelines.view.treetext import mention_style, tree_text
 
-MAX_OTHERS = 50
 """Subjects in the text that are no mention, as many as are listed."""
 _OF_PLACE = ("overlapped", "inside_word")
 
@@ -96,7 +95,8 @@ def _other_parts(found: LookUp, graph: KnowledgeGraph, width: int) -> list[Rende
         ]
         for segment, start, stop, why in sorted(places)[:MAX_OTHERS]
     ]
-    note = f"{len(places):,}" + (f", first {MAX_OTHERS}" if len(places) > MAX_OTHERS else "")
+    count = found.others_count + len(places) - len(found.others)
+    note = f"{count:,}" + (f", first {MAX_OTHERS}" if count > MAX_OTHERS else "")
     return [title("subjects that are no mention here", note), fitted(columns, rows, width)[0]]
 
 

@@ -43,7 +43,11 @@ def test_files_and_a_compiled_graph_give_the_same_bytes_and_configs_share_it(tmp
     }
     files = with_graph(tmp_path, "files", {"triples": str(SAMPLES / "graph.spo"), "build": BUILD, **policy})
     one = with_graph(tmp_path, "one", {"compiled": "my.kg", **policy})
-    two = with_graph(tmp_path, "two", {"compiled": "my.kg", **policy, "branches_per_row": 1})
+    two = with_graph(
+        tmp_path,
+        "two",
+        {"compiled": "my.kg", **policy, "branches_per_row": 1, "exclude_predicates": ["没有"]},
+    )
     flags = ["--fold", "nfkc", "--fold", "case", "--fold", "simplified", "--max-object", "8"]
     built = treegraft("kg", "build", SAMPLES / "graph.spo", "--out", "my.kg", *flags, cwd=tmp_path)
     assert built.returncode == 0, built.stderr
@@ -51,6 +55,7 @@ def test_files_and_a_compiled_graph_give_the_same_bytes_and_configs_share_it(tmp
         done = treegraft("preprocess", config, cwd=tmp_path)
         assert done.returncode == 0, done.stderr
         assert "verified: 60 rows" in done.stderr
+        assert done.stderr.count("graph.exclude_predicates") == (config is two)  # said once
     out = tmp_path / "out"
     assert shards(out / "one") == shards(out / "files")
     assert contents(out / "one/graph") == contents(out / "files/graph") == contents(tmp_path / "my.kg")

@@ -497,6 +497,30 @@ def test_texts_that_cannot_be_looked_up_are_refused(spo: Path, run, text: str) -
     assert "has no tokens" in err or "20,001 characters" in err
 
 
+def test_many_places_that_are_no_mention_are_counted_and_few_listed(spo: Path, run) -> None:
+    spo.write_text("".join(f"{'啊' * k}\t类\t字\n" for k in range(1, 41)), encoding="utf-8")
+    assert run("kg", "build", "g.spo", "--out", "my.kg")[0] == 0
+    graph = KnowledgeGraph.open("my.kg")
+    found = look_up(graph, GraftPolicy(), PlainTokens(), ["啊" * 400], 512)
+    everywhere = sum(400 - k + 1 for k in range(1, 41))
+    assert found.others_count == everywhere - 10  # ten mentions of forty characters
+    assert len(found.others) == 50
+    status, out, _ = run("kg", "lookup", "my.kg", "啊" * 400)
+    assert status == 0 and f"{everywhere - 10:,}, first 50" in out
+
+
+def test_verify_knows_a_compiled_graph(spo: Path, run) -> None:
+    run("kg", "build", "g.spo", "--out", "my.kg")
+    status, out, _ = run("verify", "my.kg")
+    assert status == 0 and "every file is as it was compiled" in out
+    column = Path("my.kg/objects.npy")
+    raw = bytearray(column.read_bytes())
+    raw[-1] ^= 1
+    column.write_bytes(bytes(raw))
+    status, _, err = run("verify", "my.kg")
+    assert status == 1 and "objects.npy was changed" in err
+
+
 def test_plain_tokens_tile_what_is_no_white_space() -> None:
     text = f"我爱 Apple's 9.5元，e\u0301t\u00e9 한국{SAMPLES.name}\u200b"
     tokens = PlainTokens().encode_texts([text, ""])
