@@ -26,7 +26,7 @@ for _name in ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS", "BLI
     os.environ.setdefault(_name, "1")
 
 if TYPE_CHECKING:  # imported late below: Beam takes a second to load
-    from pipelines import flow
+    from pipelines.options import Options
 
 app = typer.Typer(
     name="treegraft",
@@ -336,9 +336,10 @@ def _options(
     beam: list[str],
     overwrite: bool,
     brief: bool = False,
-) -> flow.Options:
+) -> Options:
     from pipelines import flow
     from pipelines.config import resolve
+    from pipelines.options import Options
 
     if runner.lower() in ("directrunner", "direct"):
         _err.print("DirectRunner first tries to download another runner: using 'local', Beam's FnApiRunner")
@@ -356,7 +357,7 @@ def _options(
         if not is_uri(name) and Path(name).exists() and not Path(name).is_dir():
             raise ConfigError(f"{option}: {name} is a file; name a folder, which may be new")
     cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
-    return flow.Options(
+    return Options(
         out=folder,
         annotated=beside,
         runner=runner,
@@ -368,7 +369,7 @@ def _options(
     )
 
 
-def _print_plan(config: Config, path: Path, options: flow.Options) -> None:
+def _print_plan(config: Config, path: Path, options: Options) -> None:
     from pipelines import flow
     from pipelines.display import summary
 

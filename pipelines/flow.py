@@ -8,12 +8,10 @@ already is not done again.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from rich.console import Console
 from rich.text import Text
 
 from corpora import files
@@ -28,29 +26,15 @@ from pipelines.dedup.config import DedupConfig
 from pipelines.dedup.flow import Deduplication
 from pipelines.dedup.result import Drops
 from pipelines.differences import Facts, differences, listed
-from pipelines.display import StageProgress, counts, make_console, summary
+from pipelines.display import StageProgress, counts, summary
 from pipelines.encode.pretrain import pretrain_warnings
 from pipelines.encode.stage import Encode
 from pipelines.graphs import check_graph, compiled_graph
+from pipelines.options import Options
 from pipelines.settings import annotate_settings
 from pipelines.view.legible import legible
 
 ANNOTATED = "annotated"
-
-
-@dataclass(frozen=True)
-class Options:
-    """How to run; nothing here changes what is written."""
-
-    out: str
-    annotated: str
-    runner: str = runners.LOCAL
-    workers: int = 1
-    beam_options: Sequence[str] = ()
-    overwrite: bool = False
-    brief: bool = False
-    """A line a stage instead of a table."""
-    console: Console = field(default_factory=lambda: make_console(stderr=True))
 
 
 @dataclass(frozen=True)

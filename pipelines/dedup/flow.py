@@ -11,7 +11,7 @@ import json
 from collections import Counter
 from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 from rich.text import Text
@@ -34,10 +34,8 @@ from pipelines.dedup.sign import RUNS, Sign, Source
 from pipelines.dedup.signed import SignedDocuments
 from pipelines.display import StageProgress, counts, summary
 from pipelines.language import primary_language
+from pipelines.options import Options
 from pipelines.view.legible import legible
-
-if TYPE_CHECKING:
-    from pipelines.flow import Options
 
 DEDUP = "dedup"
 _KEY = "key.json"

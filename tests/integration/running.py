@@ -11,6 +11,7 @@ from rich.console import Console
 
 from pipelines import flow
 from pipelines.config import load_config
+from pipelines.options import Options
 
 
 def preprocess(folder: Path, name: str, config: dict[str, Any]) -> Path:
@@ -18,7 +19,7 @@ def preprocess(folder: Path, name: str, config: dict[str, Any]) -> Path:
     path, out = folder / f"{name}.yaml", folder / name
     path.write_text(yaml.safe_dump(config, allow_unicode=True), encoding="utf-8")
     loaded = load_config(path)
-    options = flow.Options(
+    options = Options(
         out=str(out),
         annotated=str(folder / loaded.annotated) if loaded.annotated else str(out / "annotated"),
         brief=True,

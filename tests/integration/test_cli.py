@@ -408,11 +408,12 @@ def test_a_file_that_changes_while_it_is_read_commits_nothing(
 ) -> None:
     from pipelines import engine, flow
     from pipelines.config import load_config
+    from pipelines.options import Options
 
     path, out = small_config(tmp_path), str(tmp_path / "out")
     execute = flow._execute
 
-    def grow(plan: flow.Plan, options: flow.Options) -> list[engine.BlockRecord]:
+    def grow(plan: flow.Plan, options: Options) -> list[engine.BlockRecord]:
         records = execute(plan, options)
         with (tmp_path / "data/dev.tsv").open("a") as file:
             file.write("1\tlate\n")
@@ -420,5 +421,5 @@ def test_a_file_that_changes_while_it_is_read_commits_nothing(
 
     monkeypatch.setattr(flow, "_execute", grow)
     with pytest.raises(engine.RunError, match=r"dev\.tsv was changed while the run read it"):
-        flow.annotate(load_config(path), str(path), flow.Options(out=out, annotated=out))
+        flow.annotate(load_config(path), str(path), Options(out=out, annotated=out))
     assert not (tmp_path / "out/manifest.json").exists()

@@ -14,6 +14,7 @@ from pipelines import flow
 from pipelines.config import load_config
 from pipelines.differences import Facts, differences, listed
 from pipelines.engine import RunError
+from pipelines.options import Options
 
 SAMPLES = Path(__file__).parents[2] / "corpora" / "samples"
 
@@ -44,7 +45,7 @@ def write(folder: Path, name: str = "c.yaml", **changes: Any) -> Path:
 
 def run(config: Path, *, command: Any = flow.preprocess, out: str = "out", annotated: str = "") -> str:
     folder = str(config.parent / out)
-    options = flow.Options(out=folder, annotated=annotated or f"{folder}/annotated")
+    options = Options(out=folder, annotated=annotated or f"{folder}/annotated")
     command(load_config(config), str(config), options)
     return folder
 

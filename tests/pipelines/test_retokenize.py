@@ -15,6 +15,7 @@ from kg.graph import KnowledgeGraph
 from pipelines import flow
 from pipelines.config import load_config
 from pipelines.encode.tokenizer import load_tokenizer
+from pipelines.options import Options
 from pipelines.retokenize import Retokenizer
 from tests.integration.test_cli import SAMPLES, rows_of, small_config
 
@@ -29,7 +30,7 @@ def made(tmp_path_factory: pytest.TempPathFactory) -> Path:
     )
     config.write_text(body, encoding="utf-8")
     out = str(folder / "out")
-    flow.preprocess(load_config(config), str(config), flow.Options(out=out, annotated=f"{out}/annotated"))
+    flow.preprocess(load_config(config), str(config), Options(out=out, annotated=f"{out}/annotated"))
     return folder / "out"
 
 

@@ -18,7 +18,7 @@ from pipelines.config import Config
 from pipelines.dedup.config import DedupConfig
 from pipelines.dedup.flow import Deduplication
 from pipelines.dedup.result import DROPPED, Drops
-from pipelines.flow import Options
+from pipelines.options import Options
 
 
 def corpus(folder: Path, texts: Sequence[str], name: str = "a.txt") -> Path:
