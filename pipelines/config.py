@@ -251,6 +251,9 @@ def _explain(error: ValidationError) -> list[str]:
             message = f"unknown key; {hint}"
         elif item["type"] != "missing" and item["type"] != "value_error":
             message = f"{message}, found {item['input']!r}"
+            choices = re.findall(r"'([^']*)'", str(item.get("ctx", {}).get("expected", "")))
+            if near := difflib.get_close_matches(str(item["input"]), choices, n=1):
+                message += f"; did you mean {near[0]!r}?"
         found.setdefault(".".join(place) or "config", []).append(message)
     return [f"  {where}: {'; or: '.join(messages)}" for where, messages in found.items()]
 

@@ -43,7 +43,10 @@ def test_defaults_and_shorthands(tmp_path: Path) -> None:
             {"encode": {"tokenizer": "v", "max_length": 40000}},
             "encode.max_length: Input should be less than or equal to 32767",
         ),
-        ({"task": "clasify"}, "task: Input should be 'pretrain', 'classify' or 'tag'"),
+        (
+            {"task": "clasify"},
+            "task: Input should be 'pretrain', 'classify' or 'tag', found 'clasify'; did you mean 'classify'?",
+        ),
         ({"encode": {"tokenizer": "v", "columns": ["tree"]}}, "add a `graph` section"),
         ({"encode": {"tokenizer": "v", "columns": ["coarse"]}}, "add `encode.coarse`"),
         ({"graph": {"triples": "a.spo"}}, "encode.columns lacks 'tree'"),
