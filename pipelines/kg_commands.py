@@ -260,6 +260,12 @@ def lookup(
         Path | None, typer.Option(help="Take policy, tokenizer and language from this config.")
     ] = None,
     pair: Annotated[str | None, typer.Option(metavar="TEXT", help="Second text of a pair.")] = None,
+    settings: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--set", metavar="KEY=VALUE", help="Try another policy: --set rank=shortest --set depth=2."
+        ),
+    ] = None,
 ) -> None:
     """What the graph makes of a text: its mentions, subjects that are none and why, every triple's fate, the tree.
 
@@ -268,13 +274,13 @@ def lookup(
     """
     from kg.errors import GraphError
     from pipelines.lookup import look_up
-    from pipelines.lookup_tools import of_config, plain
+    from pipelines.lookup_tools import changed, of_config, plain
     from pipelines.view.kg_show import open_for_view
     from pipelines.view.lookup_show import lookup_parts
 
     texts = [_read(text), *([_read(pair)] if pair is not None else [])]
     graph = open_for_view(folder)
-    tools = plain() if config is None else of_config(config, texts)
+    tools = changed(plain() if config is None else of_config(config, texts), settings or [])
     try:
         found = look_up(graph, tools.policy, tools.tokenizer, texts, tools.max_length, tools.words)
     except GraphError as error:

@@ -2,20 +2,25 @@
 
 from __future__ import annotations
 
+import difflib
 from collections.abc import Sequence
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, fields, replace
 from pathlib import Path
 
 import numpy as np
 import pyarrow as pa
+import yaml
 
 from corpora.records import RAW_SCHEMA
-from kg.tree.rows import GraftPolicy
+from kg.errors import GraphError
+from kg.tree import GraftPolicy
 from pipelines.config import Config, load_config
 from pipelines.lookup import Tokenizes, WordSpans
 from pipelines.plain_tokens import PlainTokens
 from pipelines.section import ConfigError
 
+_FIXED = ("match", "max_length", "max_positions")
+"""Fields of a policy that go with the tokenizer and the words, hence with a config."""
 _NAMES = 8
 """Names of a set that are shown; larger ones are told by their size."""
 
@@ -51,6 +56,36 @@ def of_config(path: Path, texts: Sequence[str]) -> LookupTools:
     words = _words(config, str(path), texts) if config.graph.match == "words" else None
     facts = [("tokens", config.encode.tokenizer), ("policy", _policy(tools.policy))]
     return LookupTools(tools.policy, tools.tokenizer, config.encode.max_length, words, facts)
+
+
+def changed(tools: LookupTools, settings: Sequence[str]) -> LookupTools:
+    """`tools` with other values of the policy, given as `key=value` (the value is YAML). Raises ConfigError."""
+    known = [field.name for field in fields(GraftPolicy) if field.name not in _FIXED]
+    values = {}
+    for setting in settings:
+        key, equals, written = setting.partition("=")
+        key = key.strip().removeprefix("graph.")
+        if key in _FIXED:
+            raise ConfigError(
+                f"--set {setting}: {key} goes with tokenizer and words; set it in a config and name that with --config"
+            )
+        if not equals or key not in known:
+            near = difflib.get_close_matches(key, known, n=1)
+            hint = f"did you mean {near[0]}=...?" if near else f"keys: {', '.join(known)}"
+            raise ConfigError(f"--set {setting}: expected KEY=VALUE with a key of the policy; {hint}")
+        try:
+            value = yaml.safe_load(written)
+        except yaml.YAMLError:
+            value = written
+        if key in ("stop", "include_predicates", "exclude_predicates") and value is not None:
+            value = frozenset(map(str, value if isinstance(value, list) else [value]))
+        values[key] = value
+    try:
+        policy = replace(tools.policy, **values)
+    except (GraphError, TypeError) as error:
+        raise ConfigError(f"--set: {error}") from None
+    facts = [(name, _policy(policy) if name == "policy" else said) for name, said in tools.facts]
+    return replace(tools, policy=policy, facts=facts)
 
 
 def _words(config: Config, path: str, texts: Sequence[str]) -> list[WordSpans]:

@@ -509,6 +509,26 @@ def test_many_places_that_are_no_mention_are_counted_and_few_listed(spo: Path, r
     assert status == 0 and f"{everywhere - 10:,}, first 50" in out
 
 
+def test_lookup_tries_another_policy(spo: Path, run) -> None:
+    run("kg", "build", "g.spo", "--out", "my.kg")
+    plain = run("kg", "lookup", "my.kg", "北京")[1]
+    assert "华北" not in [row[2] for row in words_of(plain) if row[-1:] == ["g.spo:3"] and "kept" in row]
+    words = ("--set", "rank=shortest", "--set", "graph.branches_per_mention=3", "--set", "stop=[中国, 京]")
+    status, out, _ = run("kg", "lookup", "my.kg", "北京", *words)
+    assert status == 0 and "rank: shortest" in out and "branches_per_mention: 3" in out
+    assert sum("kept" in line for line in out.splitlines() if "g.spo:" in line) == 3
+    for wrong, message in (
+        ("rnk=shortest", "did you mean rank=...?"),
+        ("rank=short", "rank must be 'file'"),
+        ("depth", "expected KEY=VALUE"),
+        ("max_length=3", "set it in a config"),
+        ("zz=3", "keys: branches_per_mention"),
+        ("branches_per_mention=many", "--set: "),
+    ):
+        status, _, err = run("kg", "lookup", "my.kg", "北京", "--set", wrong)
+        assert status == 2 and message in " ".join(err.split()), err
+
+
 def test_verify_knows_a_compiled_graph(spo: Path, run) -> None:
     run("kg", "build", "g.spo", "--out", "my.kg")
     status, out, _ = run("verify", "my.kg")
