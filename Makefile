@@ -39,7 +39,7 @@ preprocess: $(VENV)/.pipelines
 	@$(BIN)/treegraft preprocess $(CONFIG) $(if $(OUT),--out $(OUT)) $(if $(RUNNER),--runner $(RUNNER)) $(if $(WORKERS),--workers $(WORKERS)) $(OPTIONS)
 
 test: $(VENV)/.dev
-	$(BIN)/python -m pytest
+	$(BIN)/python -m pytest -n auto
 
 lint: $(VENV)/.dev
 	$(BIN)/ruff check .
