@@ -19,14 +19,14 @@ from corpora.blocks import Block, Part
 from corpora.layout import InputConfig
 from corpora.manifest import MANIFEST, Manifest, ManifestError, read_manifest, write_manifest
 from corpora.plan import plan_blocks
-from pipelines import engine, refusals, runners
+from pipelines import engine, refusals, watched
 from pipelines.annotate.stage import Annotate
 from pipelines.config import Config, ConfigError
 from pipelines.dedup.config import DedupConfig
 from pipelines.dedup.flow import Deduplication
 from pipelines.dedup.result import Drops
 from pipelines.differences import Facts, differences, listed
-from pipelines.display import StageProgress, counts, summary
+from pipelines.display import counts, summary
 from pipelines.encode.pretrain import pretrain_warnings
 from pipelines.encode.stage import Encode
 from pipelines.graphs import check_graph, compiled_graph
@@ -69,12 +69,9 @@ def plan_annotate(config: Config, config_path: str, options: Options, drops: Dro
 
 
 def plan_encode(
-    config: Config, config_path: str, options: Options, annotated: Manifest, *, remark: bool = True
+    config: Config, config_path: str, options: Options, annotated: Manifest, graph: str | None
 ) -> Plan:
-    """One block per annotated shard; compiles the graph if its shards want trees."""
-    graph = compiled_graph(
-        config, config_path, options.out, options.overwrite, options.console, remark=remark
-    )
+    """One block per annotated shard. `graph`: folder of the compiled graph, where its shards want trees."""
     labels = label_names(config, annotated)
     deprels = sorted({d for split in annotated.splits.values() for d in split.sets.get("deprels", [])})
     stage = Encode(config, config_path, annotated=annotated, labels=labels, deprels=deprels, graph=graph)
@@ -154,14 +151,7 @@ def run_plan(plan: Plan, options: Options) -> Manifest:
         run.prepare()
         if run.done:
             console.print(f"{plan.title}: {len(run.done):,} of {len(run.blocks):,} blocks were done before")
-        try:
-            records = _execute(plan, options)
-        except KeyboardInterrupt:
-            kept = sum(run.is_recorded(block) for block in run.blocks)
-            raise engine.InterruptedRunError(
-                f"stopped; {kept:,} of {len(run.blocks):,} blocks of {plan.title} are kept: the same command goes on "
-                "from there"
-            ) from None
+        records = watched.execute(plan.title, run, options)
         if plan.title == "annotate":
             refusals.refuse_changed_inputs(run)
         manifest = engine.manifest_of(run, records, plan.task)
@@ -205,22 +195,6 @@ def _report(plan: Plan, manifest: Manifest, options: Options) -> None:
         options.console.print(Text(f"{missing:,} records have no label; theirs is null", "yellow"))
 
 
-def _execute(plan: Plan, options: Options) -> list[engine.BlockRecord]:
-    run = plan.run
-    done_bytes = sum(b.bytes for b in run.blocks if b.shard_name in run.done)
-    total = sum(b.bytes for b in run.blocks)
-    with StageProgress(
-        options.console, plan.title, len(run.blocks), total, len(run.done), done_bytes
-    ) as progress:
-        return runners.execute(
-            run,
-            runner=options.runner,
-            workers=options.workers,
-            options=options.beam_options,
-            watch=progress,
-        )
-
-
 def _summary_rows(manifest: Manifest) -> dict[str, dict[str, int]]:
     return {
         name: {"shards": len(split.shards), "rows": split.rows, **split.counters}
@@ -257,7 +231,7 @@ def encode(config: Config, config_path: str, options: Options) -> Manifest:
         )
     annotated = read_manifest(options.annotated)
     _refuse_other_annotations(config, config_path, options, annotated)
-    return _encode(config, config_path, options, annotated)
+    return _encode(config, config_path, options, annotated, _graph(config, config_path, options))
 
 
 def _refuse_other_annotations(
@@ -292,15 +266,19 @@ def _refuse_other_annotations(
 def preprocess(config: Config, config_path: str, options: Options) -> Manifest:
     """Both stages; wrong labels, tokenizers and graphs are found before the slow one where they can be."""
     Encode.check(config, config_path)
-    compiled_graph(config, config_path, options.out, options.overwrite, options.console)
+    graph = _graph(config, config_path, options)
     annotated = annotate(config, config_path, options)
-    return _encode(config, config_path, options, annotated, remark=False)  # heard above
+    return _encode(config, config_path, options, annotated, graph)
+
+
+def _graph(config: Config, config_path: str, options: Options) -> str | None:
+    return compiled_graph(config, config_path, options.out, options.overwrite, options.console)
 
 
 def _encode(
-    config: Config, config_path: str, options: Options, annotated: Manifest, *, remark: bool = True
+    config: Config, config_path: str, options: Options, annotated: Manifest, graph: str | None
 ) -> Manifest:
-    manifest = run_plan(plan_encode(config, config_path, options, annotated, remark=remark), options)
+    manifest = run_plan(plan_encode(config, config_path, options, annotated, graph), options)
     totals = sum((Counter(split.counters) for split in manifest.splits.values()), Counter())
     for warning in pretrain_warnings(totals) if config.task == "pretrain" else []:
         options.console.print(Text.assemble(("warning: ", "yellow"), warning))

@@ -66,14 +66,13 @@ def check_graph(config: Config, config_path: str, console: Console | None = None
 
 
 def compiled_graph(
-    config: Config, config_path: str, out: str, overwrite: bool, console: Console, *, remark: bool = True
+    config: Config, config_path: str, out: str, overwrite: bool, console: Console
 ) -> str | None:
     """Folder of the compiled graph of the dataset in `out`, or None where rows have no trees.
 
     It comes to lie in `<out>/graph`, but not again while triples and options are as they were, and never
     over the graph of a finished dataset that nobody asked to replace: then it is compiled aside, and only
     tells whether anything changed. What lies there already is read through and its hashes compared.
-    `remark`: `console` hears of predicates that are excluded and that the graph lacks.
 
     Raises ConfigError where the `graph` section names what is not there, GraphError as `kg` does.
     """
@@ -86,7 +85,7 @@ def compiled_graph(
             folder = _built(graph, config_path, out, keep, console)
         else:
             folder = _linked(_source(graph.compiled, config_path), out, keep, console)
-    check_predicates(open_graph(folder), graph, console if remark else Console(quiet=True))
+    check_predicates(open_graph(folder), graph, console)
     return folder
 
 

@@ -25,7 +25,7 @@ from kg.errors import GraphError
 from kg.match.automaton import Automaton
 from kg.match.boundaries import inside_words
 from kg.match.fold import Folding
-from kg.match.places import Occurrence, Places
+from kg.match.places import Places
 
 _GROUP_CHARS = 1 << 20
 """Texts are joined up to this many characters: memory stays bounded for large blocks."""
@@ -120,13 +120,6 @@ class Matcher:
             hit = np.flatnonzero((subject >= 0) & self._wanted(subject))
             found.append((first, folded, begin.take(hit), end.take(hit), subject.take(hit)))
         return _mentions([self._located(*part) for part in found])
-
-    def occurrences(
-        self, text: str, words: tuple[np.ndarray, np.ndarray] | None = None, limit: int | None = None
-    ) -> list[Occurrence]:
-        """Every place where a subject stands in a text, by start and then by length, longest last; the
-        first `limit` of them. `words` as for `places`."""
-        return self.places(text, words).first(limit)
 
     def places(self, text: str, words: tuple[np.ndarray, np.ndarray] | None = None) -> Places:
         """Every place where a subject stands in a text: there may be `longest` times as many as characters.

@@ -21,7 +21,7 @@ from corpora.blocks import Block
 from corpora.manifest import MANIFEST
 from corpora.plan import plan_blocks
 from corpora.shards import ShardError, check_shard, open_shard, read_batches
-from pipelines import engine, refusals, runners
+from pipelines import engine, refusals, watched
 from pipelines.config import Config, ConfigError
 from pipelines.dedup import report
 from pipelines.dedup.config import AGAINST, DedupConfig, against_layout
@@ -32,7 +32,7 @@ from pipelines.dedup.result import DROPPED, REPORT, Drops, Result, read_result
 from pipelines.dedup.runs import list_runs
 from pipelines.dedup.sign import RUNS, Sign, Source
 from pipelines.dedup.signed import SignedDocuments
-from pipelines.display import StageProgress, counts, summary
+from pipelines.display import counts, summary
 from pipelines.language import primary_language
 from pipelines.options import Options
 from pipelines.view.legible import legible
@@ -146,12 +146,14 @@ class Deduplication:
     def _work(self, options: Options) -> Result:
         files.make_dirs(files.join(self.signed, RUNS))
         files.remove_temporaries(files.join(self.signed, RUNS))
-        signed = _execute("sign", self.sign_run, options)
+        self.sign_run.prepare()
+        signed = watched.execute(f"{DEDUP}, sign", self.sign_run, options)
         refusals.refuse_changed_inputs(self.sign_run)
         self._refuse_unread(signed)
         ranges = key_ranges(list_runs(files.join(self.signed, RUNS)))
         matched = engine.Run(self.match, ranges, self.matched)
-        found = _execute("match", matched, options)
+        matched.prepare()
+        found = watched.execute(f"{DEDUP}, match", matched, options)
         documents = SignedDocuments(self.signed, self.order)
         pairs = [pair for block in ranges for pair in _pairs(files.join(matched.out, block.shard_name))]
         ties, first_own = read_ties(documents), self.order.first_own
@@ -223,27 +225,6 @@ def _plan(layout: Any, config_path: str, config: Config, key: str) -> list[Block
         return plan_blocks(layout, str(Path(config_path).resolve().parent), config.run.block_bytes)
     except OSError as error:
         raise ConfigError(f"{key}: {error.strerror or error}") from None
-
-
-def _execute(title: str, run: engine.Run, options: Options) -> list[engine.BlockRecord]:
-    run.prepare()
-    title = f"{DEDUP}, {title}"
-    done = sum(b.bytes for b in run.blocks if b.shard_name in run.done)
-    total = sum(b.bytes for b in run.blocks)
-    try:
-        with StageProgress(options.console, title, len(run.blocks), total, len(run.done), done) as progress:
-            return runners.execute(
-                run,
-                runner=options.runner,
-                workers=options.workers,
-                options=options.beam_options,
-                watch=progress,
-            )
-    except KeyboardInterrupt:
-        kept = sum(run.is_recorded(block) for block in run.blocks)
-        raise engine.InterruptedRunError(
-            f"stopped; {kept:,} of {len(run.blocks):,} blocks of {title} are kept: the same command goes on from there"
-        ) from None
 
 
 def _pairs(path: str) -> list[tuple[Numbers, Numbers]]:

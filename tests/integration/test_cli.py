@@ -406,20 +406,20 @@ def test_a_file_is_no_output_folder(corpus: Path, tmp_path: Path) -> None:
 def test_a_file_that_changes_while_it_is_read_commits_nothing(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    from pipelines import engine, flow
+    from pipelines import engine, flow, watched
     from pipelines.config import load_config
     from pipelines.options import Options
 
     path, out = small_config(tmp_path), str(tmp_path / "out")
-    execute = flow._execute
+    execute = watched.execute
 
-    def grow(plan: flow.Plan, options: Options) -> list[engine.BlockRecord]:
-        records = execute(plan, options)
+    def grow(title: str, run: engine.Run, options: Options) -> list[engine.BlockRecord]:
+        records = execute(title, run, options)
         with (tmp_path / "data/dev.tsv").open("a") as file:
             file.write("1\tlate\n")
         return records
 
-    monkeypatch.setattr(flow, "_execute", grow)
+    monkeypatch.setattr(watched, "execute", grow)
     with pytest.raises(engine.RunError, match=r"dev\.tsv was changed while the run read it"):
         flow.annotate(load_config(path), str(path), Options(out=out, annotated=out))
     assert not (tmp_path / "out/manifest.json").exists()

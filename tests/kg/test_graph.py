@@ -337,7 +337,7 @@ def use():
     graph = KnowledgeGraph.open(folder)
     results = [graph.subject_id("物甲Ａ3乙"), graph.predicate_id("类1")]
     results.append([column.tolist() for column in graph.longest_mentions(text)])
-    results.append([(o.start, o.stop, o.subject, o.why) for o in graph.matcher().occurrences(text)])
+    results.append([(o.start, o.stop, o.subject, o.why) for o in graph.matcher().places(text).first()])
     for triple in range(graph.info.triples):
         results.append((graph.subject(triple), graph.predicate(triple), graph.object(triple), graph.source(triple)))
     for subject in range(graph.info.subjects):

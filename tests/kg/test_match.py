@@ -311,7 +311,7 @@ def test_occurrences_say_why() -> None:
     subjects = Subjects("北京", "北京大学", "大学生", "京", "学", "Apple", "北京大学生活动中心")
     text = "北京大学生吃Apples。Apple"
     matcher = subjects.matcher(min_length=2, stop=["北京"], max_length=5)
-    said = [(text[o.start : o.stop], o.why) for o in matcher.occurrences(text)]
+    said = [(text[o.start : o.stop], o.why) for o in matcher.places(text).first()]
     assert said == [
         ("北京", "stopped"),
         ("北京大学", ""),
@@ -321,15 +321,15 @@ def test_occurrences_say_why() -> None:
         ("Apple", "inside_word"),
         ("Apple", ""),
     ]
-    assert all(subjects.keys[o.subject] == text[o.start : o.stop] for o in matcher.occurrences(text))
-    long = subjects.matcher(max_length=5).occurrences("北京大学生活动中心")
+    assert all(subjects.keys[o.subject] == text[o.start : o.stop] for o in matcher.places(text).first())
+    long = subjects.matcher(max_length=5).places("北京大学生活动中心").first()
     assert [o.why for o in long if o.stop - o.start == 9] == ["too_long"]
 
 
 def test_occurrences_among_words() -> None:
     subjects = Subjects("苹果", "果树", fold=EVERY)
     words = (np.array([0, 2]), np.array([2, 3]))
-    said = [(o.start, o.stop, o.why) for o in subjects.matcher().occurrences("蘋果树", words)]
+    said = [(o.start, o.stop, o.why) for o in subjects.matcher().places("蘋果树", words).first()]
     assert said == [(0, 2, ""), (1, 3, "overlapped")]
 
 
@@ -347,7 +347,7 @@ def test_millions_of_occurrences_are_counted_and_the_first_told() -> None:
         "overlapped": sum(every[k] for k in range(3, 201)) - 25,
         "too_long": sum(every[k] for k in range(201, 257)),
     }
-    told = subjects.matcher(min_length=2).occurrences(text, limit=3)
+    told = subjects.matcher(min_length=2).places(text).first(3)
     assert [(o.start, o.stop, o.why) for o in told] == [
         (0, 1, "too_short"), (0, 2, "overlapped"), (0, 3, "overlapped"),
     ]  # fmt: skip
@@ -412,7 +412,7 @@ def test_equal_to_a_loop(data: st.DataObject) -> None:
     expected = [(k, a, b) for k, text in enumerate(texts) for a, b in loop(text, subjects, least, most, stop)]
     assert spans == expected
     for k, text in enumerate(texts):
-        taken = [(o.start, o.stop) for o in matcher.occurrences(text) if not o.why]
+        taken = [(o.start, o.stop) for o in matcher.places(text).first() if not o.why]
         assert taken == [(a, b) for t, a, b in expected if t == k]
 
 
