@@ -8,9 +8,26 @@ from typing import Any, Literal
 
 from pydantic import BaseModel, ConfigDict, field_validator, model_validator
 
-_FIELDS = ("jsonl", "tsv", "csv")
+Format = Literal[
+    "text",
+    "jsonl",
+    "tsv",
+    "csv",
+    "conll",
+    "conllu",
+    "wikipedia",
+    "squad",
+    "race",
+    "c3",
+    "parquet",
+    "arrow",
+    "dataset",
+    "parallel",
+]
+_FIELDS = ("jsonl", "tsv", "csv", "parquet", "arrow", "dataset")
+_PAIRS = ("squad", "race", "c3", "parallel")
 _ONLY_FOR = {
-    "document": ("text",),
+    "document": ("text", "conllu"),
     "text": _FIELDS,
     "text_pair": _FIELDS,
     "score": _FIELDS,
@@ -19,7 +36,12 @@ _ONLY_FOR = {
     "separator": _FIELDS,
     "header": ("tsv", "csv"),
     "headings": ("wikipedia",),
-    "encoding": ("text", "jsonl", "tsv", "csv", "conll"),
+    "encoding": ("text", "jsonl", "tsv", "csv", "conll", "parallel"),
+    "offset_unit": ("squad",),
+    "ambiguous_answers": ("squad",),
+    "train_splits": ("squad",),
+    "blank": ("race", "c3"),
+    "suffixes": ("parallel",),
 }
 
 
@@ -28,13 +50,18 @@ class InputConfig(BaseModel):
 
     model_config = ConfigDict(extra="forbid", frozen=True, use_attribute_docstrings=True)
 
-    format: Literal["text", "jsonl", "tsv", "csv", "conll", "wikipedia"]
+    format: Format
     """`conll`: a token and its label a line (first and last column), blank lines between sentences;
-    `wikipedia`: the articles of a pages-articles dump (`.xml`, `.xml.bz2`), as plain text."""
+    `conllu`: a treebank, whose words and trees are used; `wikipedia`: the articles of a pages-articles
+    dump (`.xml`, `.xml.bz2`), as plain text; `squad`: SQuAD 1.1 and 2.0, CMRC 2018 in either of its layouts, DRCD;
+    `race`: RACE's files, one JSON object each, or lists of tokenised questions; `c3`: CLUE's C3;
+    `parquet`, `arrow`: tables; `dataset`: folders that `datasets` saved; `parallel`: a source and a
+    target file, a sequence a line."""
     files: dict[str, list[str]]
     """Split name to paths, globs or URIs."""
-    document: Literal["file", "line", "blank_line"] = "blank_line"
-    """`text` only: what one document is."""
+    document: Literal["file", "line", "blank_line", "newdoc"] = "blank_line"
+    """`text` and `conllu`: what one document is. For `conllu`, `blank_line` makes each sentence one, and
+    `newdoc` all sentences up to the next `# newdoc`."""
     text: str = "text"
     """Field or column that holds the text (TSV files of K-BERT's layout: `text_a`)."""
     text_pair: str | None = None
@@ -57,6 +84,18 @@ class InputConfig(BaseModel):
     """`tag`: an I- label without its B-: kept, or turned into B-; counted either way."""
     headings: Literal["drop", "keep"] = "drop"
     """`wikipedia` only: headings of sections left out, as in BERT's corpus, or kept as blocks of their own."""
+    offset_unit: Literal["characters", "utf16", "bytes"] = "characters"
+    """`squad`: what answer offsets count: code points, UTF-16 units (JavaScript, Java) or UTF-8 bytes."""
+    ambiguous_answers: Literal["drop", "first"] = "drop"
+    """`squad`: an answer whose offset is missing or wrong and that occurs several times: the question is
+    left out of training splits, or its first occurrence is taken."""
+    train_splits: list[str] | None = None
+    """`squad`: splits whose questions must have an answer that can be found; default: those whose name begins
+    with `train`. In other splits every question is kept, with its gold answers."""
+    blank: Literal["append", "fill"] = "append"
+    """`race`, `c3`: an option is put behind its question, or into the question's blank (`_`) where it has one."""
+    suffixes: tuple[str, str] = (".src", ".tgt")
+    """`parallel`: how the names of source files (those that `files` lists) and of their target files end."""
     encoding: str = "utf-8"
     """Any encoding that holds ASCII as itself (`gb18030`, `big5`, `shift_jis`, `latin-1`)."""
 
@@ -113,6 +152,16 @@ class InputConfig(BaseModel):
         if not value:
             raise ValueError("name at least one split, such as `train: corpus/*.txt`")
         return value
+
+    @property
+    def has_pair(self) -> bool:
+        """Whether records have a second text."""
+        return self.text_pair is not None or self.format in _PAIRS
+
+    def trains(self, split: str) -> bool:
+        """Whether questions of the split must have an answer that can be found."""
+        names = self.train_splits
+        return split.startswith("train") if names is None else split in names
 
     @model_validator(mode="after")
     def _used(self) -> InputConfig:

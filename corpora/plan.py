@@ -19,6 +19,7 @@ from corpora.layout import InputConfig
 from corpora.readers.columns import find_columns
 
 MIN_BLOCK_BYTES, MAX_BLOCK_BYTES = 2**20, 8 * 2**20
+_SPLITTABLE = ("text", "jsonl", "tsv", "conll", "conllu", "wikipedia")
 COMPRESSED_WEIGHT = 4
 """Text compresses about four times: a packed compressed file counts for that much of a block."""
 
@@ -57,9 +58,9 @@ def plan_blocks(layout: InputConfig, config_dir: str, block_bytes: int | None = 
 
 def is_splittable(layout: InputConfig, path: str) -> bool:
     """Whether records of the file can be found from any byte of it."""
-    if files.is_compressed(path) or layout.format == "csv":
+    if files.is_compressed(path) or layout.format not in _SPLITTABLE:
         return False
-    return layout.format != "text" or layout.document != "file"
+    return layout.format not in ("text", "conllu") or layout.document not in ("file", "newdoc")
 
 
 def _list(split: str, patterns: list[str], config_dir: str) -> list[tuple[str, files.FileInfo]]:

@@ -35,6 +35,29 @@ RAW_SCHEMA = pa.schema(
         pa.field("tag_starts", pa.list_(pa.int32())),
         pa.field("tag_stops", pa.list_(pa.int32())),
         pa.field("tag_labels", pa.list_(pa.string())),
+        # A question on `text_pair`: gold answers and their offsets in it, -1 where unknown.
+        pa.field("answers", pa.list_(pa.string())),
+        pa.field("answer_starts", pa.list_(pa.int32())),
+        pa.field("is_impossible", pa.bool_()),
+        # Multiple choice: where each choice stands in `text_pair`, which is all of them, a line each.
+        pa.field("choice_starts", pa.list_(pa.int32())),
+        pa.field("choice_stops", pa.list_(pa.int32())),
+        # Annotations that the corpus itself brings, under the names and with the meaning that
+        # `corpora.schema` gives them in annotated documents. Words come with sentences, parses with words.
+        # Null where there are none; a head is -1 where its sentence carries no parse.
+        *(
+            pa.field(name + suffix, pa.list_(kind))
+            for suffix in ("", "_pair")
+            for name, kind in (
+                ("sentence_starts", pa.int32()),
+                ("sentence_stops", pa.int32()),
+                ("word_starts", pa.int32()),
+                ("word_stops", pa.int32()),
+                ("word_heads", pa.int32()),
+                ("word_deprels", pa.string()),
+                ("word_pos", pa.string()),
+            )
+        ),
     ]
 )
 

@@ -7,7 +7,7 @@ over those integers (`models.masks`).
 
 Shapes: T trunk tokens including special tokens, W words, C coarse tokens, F tokens of the
 flattened tree, B branches, S sentences, D words of the document, U source tokens of a labelled
-sequence. Offsets count characters (Unicode code points) of the text they point into.
+sequence, N choices of a question. Offsets count characters (Unicode code points) of the text they point into.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from typing import Any, Literal
 
 import pyarrow as pa
 
-SCHEMA_VERSION = 2
+SCHEMA_VERSION = 3
 MAX_LENGTH_LIMIT = 32_767
 """Indices and positions are int16, hence the longest row."""
 IGNORED_LABEL = -100
@@ -27,7 +27,8 @@ IGNORED_LABEL = -100
 METADATA_KEY = b"treegraft"
 """Key of the schema metadata that holds this project's JSON."""
 
-Task = Literal["pretrain", "classify", "tag"]
+Task = Literal["pretrain", "classify", "tag", "span", "choice", "seq2seq"]
+TASKS: tuple[Task, ...] = ("pretrain", "classify", "tag", "span", "choice", "seq2seq")
 Group = Literal["base", "syntax", "coarse", "tree"]
 GROUPS: tuple[Group, ...] = ("base", "syntax", "coarse", "tree")
 
@@ -38,6 +39,7 @@ _type = pa.list_(pa.field("item", pa.int8(), nullable=False))
 _triples = pa.list_(pa.field("item", pa.int64(), nullable=False))
 _offsets = _ids
 _strings = pa.list_(pa.string())
+_flags = pa.list_(pa.field("item", pa.bool_(), nullable=False))
 
 
 @dataclass(frozen=True)
@@ -78,6 +80,25 @@ _DOC_COLUMNS = (
     Column("tag_starts", _offsets, "label", "U", "source token's first character", nullable=True),
     Column("tag_stops", _offsets, "label", "U", "one past its last character", nullable=True),
     Column("tag_labels", _strings, "label", "U", "label of each source token", nullable=True),
+    Column("answers", _strings, "label", "G", "gold answers of a question on `text_pair`", nullable=True),
+    Column(
+        "answer_starts",
+        _offsets,
+        "label",
+        "G",
+        "first character in `text_pair`; -1 where unknown",
+        nullable=True,
+    ),
+    Column("is_impossible", pa.bool_(), "label", "", "the question has no answer", nullable=True),
+    Column(
+        "choice_starts",
+        _offsets,
+        "label",
+        "N",
+        "first character of each choice in `text_pair`",
+        nullable=True,
+    ),
+    Column("choice_stops", _offsets, "label", "N", "one past its last character", nullable=True),
 )
 
 
@@ -191,6 +212,48 @@ _LABEL_COLUMNS: dict[str, tuple[Column, ...]] = {
         Column("tag_starts", _offsets, "label", "U", "first character of each source token that the row has"),
         Column("tag_stops", _offsets, "label", "U", "one past its last character"),
     ),
+    "span": (
+        Column(
+            "answer_start", pa.int16(), "label", "", "first token of the answer; 0 ([CLS]) without one here"
+        ),
+        Column("answer_stop", pa.int16(), "label", "", "one past its last token; 1 without an answer here"),
+        Column("is_impossible", pa.bool_(), "label", "", "the question has no answer in its whole text"),
+        Column("answers", _strings, "label", "G", "gold answers, as written"),
+        Column(
+            "is_max_context",
+            _flags,
+            "label",
+            "T",
+            "of all windows with this token of `text_pair`, here it has most context; false elsewhere",
+        ),
+    ),
+    "choice": (
+        Column("label", pa.int32(), "label", "", "index of the right choice; null where none is given", True),
+        Column(
+            "choice_lengths", _index, "label", "N", "tokens of each choice; its sequence is T's next so many"
+        ),
+        Column("choice_starts", _offsets, "label", "N", "first character of each choice in `text_pair`"),
+        Column("choice_stops", _offsets, "label", "N", "one past its last character"),
+        Column(
+            "choice_words", _index, "syntax", "N", "words of each choice; indices of words begin anew in each"
+        ),
+        Column(
+            "choice_coarse", _index, "coarse", "N", "coarse tokens of each choice; `coarse_index` begins anew"
+        ),
+        Column(
+            "choice_tree", _index, "tree", "N", "tokens of each choice's tree; indices begin anew in each"
+        ),
+        Column("choice_branches", _index, "tree", "N", "branches of each choice; their numbers begin anew"),
+    ),
+    "seq2seq": (
+        Column(
+            "target_cut",
+            pa.bool_(),
+            "label",
+            "",
+            "segment B is not the whole target: it was cut to its budget, and no [SEP] ends it",
+        ),
+    ),
 }
 
 
@@ -201,7 +264,7 @@ def row_columns(task: str, groups: Iterable[str]) -> tuple[Column, ...]:
         raise ValueError(f"unknown column group {sorted(unknown)[0]!r}; known: {', '.join(GROUPS)}")
     if task not in _LABEL_COLUMNS:
         raise ValueError(f"unknown task {task!r}; known: {', '.join(_LABEL_COLUMNS)}")
-    return tuple(c for c in _ROW_COLUMNS if c.group in wanted) + _LABEL_COLUMNS[task]
+    return tuple(c for c in _ROW_COLUMNS + _LABEL_COLUMNS[task] if c.group in {*wanted, "label"})
 
 
 def row_schema(task: str, groups: Iterable[str], metadata: Mapping[str, Any] | None = None) -> pa.Schema:

@@ -18,12 +18,24 @@ from pydantic import BaseModel, Field, ValidationError, model_validator
 
 from corpora.files import is_uri
 from corpora.layout import InputConfig
-from corpora.schema import MAX_LENGTH_LIMIT
+from corpora.schema import MAX_LENGTH_LIMIT, Task
 from pipelines.dedup.config import DedupConfig
 from pipelines.graph_config import GraphConfig
 from pipelines.section import ConfigError, Count, Fraction, Section
 
 __all__ = ["Config", "ConfigError", "load_config", "reference", "resolve"]
+
+_FORMAT_TASKS: dict[str, tuple[Task, ...]] = {
+    "text": ("pretrain",),
+    "wikipedia": ("pretrain",),
+    "conll": ("tag",),
+    "conllu": ("pretrain", "tag"),
+    "squad": ("span",),
+    "race": ("choice",),
+    "c3": ("choice",),
+    "parallel": ("seq2seq",),
+}
+"""Tasks of each format; formats of fields serve all others."""
 
 _ALTERNATIVE = re.compile(r"str|int|list\[.*\]|\[key\]")
 
@@ -35,11 +47,20 @@ class AnnotateConfig(Section):
     """Split by punctuation rules, where the parser of a spaced language sees a new sentence, or at line
     ends alone (BERT's files of a sentence a line)."""
     parser: str = "default"
-    """`default` (embedded), `none`, or any installed spaCy pipeline name or path."""
+    """`default` (embedded), `none`, `given` (the trees of the corpus, and none but these), any installed spaCy
+    pipeline name or path, `stanza` (its models of the language) or `stanza:PATH` (a folder of them)."""
+    segmenter: Literal["default", "jieba", "rjieba", "pkuseg", "parser"] = "default"
+    """Words: `default` is jieba for Chinese and spaCy's rules elsewhere; `parser`: the parser's own. Words that the
+    corpus brings are kept."""
     user_dict: str | None = None
     """Extra words for jieba, a word a line with optional count and tag."""
     max_sentence_words: Count = 256
-    """A longer sentence is cut before it is parsed: parsing time and memory stay bounded."""
+    """A longer sentence is cut before it is parsed, after its last comma or other mark that fits, or else at exactly
+    so many words: parsing time and memory stay bounded."""
+    batch_words: Count = 4_000
+    """Words that a parser is given at a time."""
+    gpu: bool = False
+    """Parse on a GPU where one is at hand. Its arithmetic may differ from a processor's in the last digit."""
 
 
 class CoarseConfig(Section):
@@ -62,6 +83,27 @@ class PretrainConfig(Section):
     """Times the corpus is gone through with other random choices (BERT's `dupe_factor`)."""
 
 
+class SpanConfig(Section):
+    """Questions on a text: windows of [CLS] question [SEP] text [SEP]."""
+
+    max_question: Count = 64
+    """Longest question in tokens; a longer one is cut at its end."""
+    doc_stride: Count = 128
+    """Tokens of the text from one window's start to the next one's."""
+    misaligned: Literal["drop", "widen"] = "drop"
+    """An answer that begins or ends inside a token: the question is left out of training splits, or the tokens
+    that touch the answer are taken."""
+
+
+class Seq2SeqConfig(Section):
+    """Source and target: [CLS] source [SEP] target [SEP]."""
+
+    max_source: Count | None = None
+    """Longest source in tokens; default: all that the target leaves."""
+    max_target: Count | None = None
+    """Longest target in tokens; default: half of what `max_length` leaves beside special tokens."""
+
+
 class EncodeConfig(Section):
     """Tokens, column groups and sequence assembly."""
 
@@ -77,6 +119,8 @@ class EncodeConfig(Section):
     labels: list[str] | None = None
     """Label names in order; default: those of the first split, sorted."""
     pretrain: PretrainConfig = PretrainConfig()
+    span: SpanConfig = SpanConfig()
+    seq2seq: Seq2SeqConfig = Seq2SeqConfig()
 
 
 class RunConfig(Section):
@@ -93,9 +137,10 @@ class RunConfig(Section):
 class Config(Section):
     """One corpus, one task."""
 
-    task: Literal["pretrain", "classify", "tag"]
+    task: Task
     """`pretrain`: documents to training sequences; `classify`: a text or a pair with a label or score;
-    `tag`: a sequence with a label per source token."""
+    `tag`: a sequence with a label per source token; `span`: a question whose answer is a span of a text;
+    `choice`: a text and a question with several answers to choose from; `seq2seq`: a source and its target."""
     language: str
     """Language of the corpus, or of records that do not name theirs: `zh` or `en`."""
     seed: int = 0
@@ -138,27 +183,39 @@ class Config(Section):
                 "annotate.sentences is 'parser' but annotate.parser is 'none'",
             ),
             (
-                self.input.format in ("text", "wikipedia") and self.task != "pretrain",
-                f"format {self.input.format!r} carries no labels: it is for task 'pretrain'",
+                self.task not in _FORMAT_TASKS.get(self.input.format, (self.task,)),
+                f"format {self.input.format!r} is for task "
+                f"{' or '.join(map(repr, _FORMAT_TASKS.get(self.input.format, ())))}",
+            ),
+            (
+                self.task in ("span", "choice") and self.input.format not in _FORMAT_TASKS,
+                f"task {self.task!r} needs format {' or '.join(map(repr, _formats_of(self.task)))}",
             ),
             (
                 self.task in ("classify", "tag")
                 and self.input.label is None
-                and self.input.format != "conll",
+                and self.input.format not in ("conll", "conllu"),
                 f"task {self.task!r} needs `input.label`: the field that holds the label",
+            ),
+            (
+                self.task == "seq2seq" and not self.input.has_pair,
+                "task 'seq2seq' needs `input.text_pair`: the field that holds the target",
             ),
             (
                 self.task == "tag" and self.input.text_pair is not None,
                 "task 'tag' takes one text: drop text_pair",
             ),
             (self.task == "pretrain" and self.input.text_pair is not None, "task 'pretrain' takes one text"),
-            (self.input.format == "conll" and self.task != "tag", "format 'conll' is for task 'tag'"),
             (self.input.score and self.task != "classify", "input.score is for task 'classify'"),
         ]
         for wrong, message in need:
             if wrong:
                 raise ValueError(message)
         return self
+
+
+def _formats_of(task: str) -> list[str]:
+    return [name for name, tasks in _FORMAT_TASKS.items() if task in tasks]
 
 
 class _Loader(yaml.SafeLoader):

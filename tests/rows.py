@@ -265,6 +265,8 @@ def make_document(rng: random.Random, identity: str, *, parsed: bool, pair: bool
         row["tag_labels"] = [rng.choice("BIO") for _ in notes["word_starts"]]
     else:
         row |= {"tag_starts": None, "tag_stops": None, "tag_labels": None}
+    for name in ("answers", "answer_starts", "is_impossible", "choice_starts", "choice_stops"):
+        row[name] = None
     row |= notes
     if pair:
         second = rng.random() < 0.7

@@ -101,12 +101,15 @@ class Sink:
         label_score: float | None = None,
         title: str | None = None,
         categories: list[str] | None = None,
+        **more: Any,
     ) -> None:
         """One record; `doc_id` by default its source, or the file's name for a `whole_file`.
 
-        A character counts as the 4 bytes it may take in UTF-8: what matters is the bound.
+        `more` are further columns of RAW_SCHEMA by name. A character counts as the 4 bytes it may take in
+        UTF-8, and an entry of a list as 4: what matters is the bound.
         """
         size = 4 * len(text) if text_pair is None else 4 * (len(text) + len(text_pair))
+        size += 4 * sum(len(value) for value in more.values() if isinstance(value, list))
         if text.isascii() and text_pair is None:
             size //= 4
         if self._bytes + size > self._batch_bytes:
@@ -115,6 +118,10 @@ class Sink:
         source = f"{self._name}@{byte}"
         if doc_id is None:
             doc_id = self._name if whole_file else source
+        for name, value in more.items():
+            column = self._more.setdefault(name, [])
+            column.extend([None] * (len(self._rows) - len(column)))
+            column.append(value)
         self._rows.append((doc_id, text, text_pair, language, source, label, label_score, title, categories))
 
     def tagged(
@@ -150,23 +157,29 @@ class Sink:
 
     def _clear(self) -> None:
         self._bytes = 0
-        self._rows: list[tuple[Any, ...]] = []  # the scalar columns of RAW_SCHEMA
+        self._rows: list[tuple[Any, ...]] = []  # the columns of RAW_SCHEMA that most corpora have
+        self._more: dict[str, list[Any]] = {}  # others, up to the last row that has a value
         self._counts: list[int] = []  # source tokens of each labelled row
         self._joiners: list[int] = []  # length of the joiner of each labelled row
         self._lengths: list[int] = []  # characters of each source token, all rows
         self._labels: list[str] = []
 
     def _table(self) -> pa.Table:
-        columns = [
-            pa.array(values, field.type)
-            for values, field in zip(zip(*self._rows, strict=True), RAW_SCHEMA, strict=False)
-        ]
-        return pa.Table.from_arrays([*columns, *self._tags()], schema=RAW_SCHEMA)
+        columns = dict(zip(RAW_SCHEMA.names, zip(*self._rows, strict=True), strict=False))
+        for name, values in self._more.items():
+            columns[name] = (*values, *[None] * (len(self._rows) - len(values)))
+        arrays = self._tags()
+        for field in RAW_SCHEMA:
+            if field.name in columns:
+                arrays[field.name] = pa.array(columns[field.name], field.type)
+            elif field.name not in arrays:
+                arrays[field.name] = pa.nulls(len(self._rows), field.type)
+        return pa.Table.from_arrays([arrays[name] for name in RAW_SCHEMA.names], schema=RAW_SCHEMA)
 
-    def _tags(self) -> list[pa.Array]:
-        fields = [RAW_SCHEMA.field(name) for name in ("tag_starts", "tag_stops", "tag_labels")]
+    def _tags(self) -> dict[str, pa.Array]:
         if not self._counts:
-            return [pa.nulls(len(self._rows), field.type) for field in fields]
+            return {}
+        fields = [RAW_SCHEMA.field(name) for name in ("tag_starts", "tag_stops", "tag_labels")]
         counts = np.array(self._counts, np.int64)
         offsets = np.concatenate(([0], np.cumsum(counts)))
         lengths = np.array(self._lengths, np.int64)
@@ -175,10 +188,10 @@ class Sink:
         starts -= np.repeat(starts[offsets[:-1]], counts)
         labels = self._repair_orphans(pa.array(self._labels, pa.string()), offsets[:-1])
         values = [pa.array(starts, pa.int32()), pa.array(starts + lengths, pa.int32()), labels]
-        return [
-            pa.ListArray.from_arrays(pa.array(offsets, pa.int32()), v, type=field.type)
+        return {
+            field.name: pa.ListArray.from_arrays(pa.array(offsets, pa.int32()), v, type=field.type)
             for v, field in zip(values, fields, strict=True)
-        ]
+        }
 
     def _repair_orphans(self, labels: pa.Array, row_starts: np.ndarray) -> pa.Array:
         """Count I- labels that no B- or I- of their type comes before, and turn them into B- if asked."""

@@ -146,7 +146,7 @@ class Annotate(Stage):
 
     @property
     def _pair(self) -> bool:
-        return self._config.input.text_pair is not None
+        return self._config.input.has_pair
 
     def schema(self) -> pa.Schema:
         metadata = {

@@ -106,7 +106,7 @@ class Encode(Stage):
         self._tools = Tools(config, config_path, graph)
         self._inherited = {k: v for k, v in annotated.identities.items() if k in ("parser", "segmenter")}
         self._groups = tuple(config.encode.columns)
-        self._sides: tuple[str, ...] = ("", "_pair") if config.input.text_pair is not None else ("",)
+        self._sides: tuple[str, ...] = ("", "_pair") if config.input.has_pair else ("",)
 
     check = staticmethod(Tools.check)
 

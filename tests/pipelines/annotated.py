@@ -74,6 +74,11 @@ def document(doc_id: str, text: str, *, pair: bool = False, seed: int = 0, **fie
         "tag_starts",
         "tag_stops",
         "tag_labels",
+        "answers",
+        "answer_starts",
+        "is_impossible",
+        "choice_starts",
+        "choice_stops",
     )
     row |= dict.fromkeys(unset)
     row |= fields

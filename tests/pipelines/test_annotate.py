@@ -334,7 +334,7 @@ def test_wikipedia_documents_keep_title_and_categories(monkeypatch):
 
 
 def test_wikipedia_is_for_pretraining():
-    with pytest.raises(ValueError, match="format 'wikipedia' carries no labels"):
+    with pytest.raises(ValueError, match="format 'wikipedia' is for task 'pretrain'"):
         Config.model_validate(
             {
                 "task": "classify",
