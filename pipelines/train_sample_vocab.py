@@ -19,6 +19,7 @@ import re
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
+from typing import Any
 
 import jieba
 import spacy
@@ -75,10 +76,33 @@ def sample_texts(samples: Path = SAMPLES) -> list[tuple[str, str]]:
         for line in _lines(pairs):
             record = json.loads(line)
             texts += [(lang, record["text"]), (lang, record["text_pair"])]
+        for line in _lines(folder / "summaries.jsonl"):
+            record = json.loads(line)
+            texts += [(lang, record["article"]), (lang, record["summary"])]
+        questions = sorted(folder.glob("questions.*.json"))
+        choices = sorted([*folder.glob("choice.*.json"), *folder.glob("race/*/*.txt")])
+        for path in (*questions, *choices):
+            texts += [(lang, text) for text in _strings(json.loads(path.read_text(encoding="utf-8")))]
     for line in _lines(samples / "graph.spo"):
         lang = "zh" if HAN.search(line) else "en"
         texts += [(lang, field) for field in line.split("\t")]
     return texts
+
+
+_NO_TEXT = frozenset(("id", "context_id", "query_id", "version", "answers", "answer"))
+
+
+def _strings(value: Any) -> Iterator[str]:
+    """Texts of a question or choice file: every string but ids and answers, which repeat what stands elsewhere."""
+    if isinstance(value, str):
+        yield value
+    elif isinstance(value, list):
+        for item in value:
+            yield from _strings(item)
+    elif isinstance(value, dict):
+        for key, item in value.items():
+            if key not in _NO_TEXT:
+                yield from _strings(item)
 
 
 def _wordpiece() -> Tokenizer:

@@ -9,6 +9,7 @@ import subprocess
 import sys
 from collections import Counter
 from pathlib import Path
+from typing import Any
 
 import pytest
 from tokenizers import Tokenizer
@@ -58,6 +59,25 @@ def entities(tokens: list[str], labels: list[str], joiner: str) -> list[tuple[st
         elif label.startswith("I-"):
             found[-1][0].append(token)
     return [(joiner.join(words), kind) for words, kind in found]
+
+
+def content(name: str) -> Any:
+    return json.loads((SAMPLES / name).read_text(encoding="utf-8"))
+
+
+def squad_questions(split: str) -> list[tuple[str, dict[str, Any]]]:
+    """(context, question) of the English questions."""
+    data = content(f"en/questions.{split}.json")["data"]
+    return [(p["context"], qa) for article in data for p in article["paragraphs"] for qa in p["qas"]]
+
+
+def cmrc_questions(split: str) -> list[tuple[str, dict[str, Any]]]:
+    return [(t["context_text"], qa) for t in content(f"zh/questions.{split}.json") for qa in t["qas"]]
+
+
+def race_passages(split: str) -> list[dict[str, Any]]:
+    files = sorted((SAMPLES / "en" / "race" / split).glob("*.txt"))
+    return [json.loads(file.read_text(encoding="utf-8")) for file in files]
 
 
 @pytest.mark.parametrize("path", DATA_FILES, ids=lambda p: str(p.relative_to(SAMPLES)))
@@ -145,6 +165,47 @@ def test_ner_rows_have_a_label_per_token_and_sane_bio(
             texts.add(row[0])
     assert {label[2:] for label in seen["train"]} - {""} == types
     assert seen["dev"] <= seen["train"]
+
+
+def test_answers_stand_in_their_texts_and_some_questions_have_none() -> None:
+    english = [*squad_questions("train"), *squad_questions("dev")]
+    for context, qa in english:
+        assert bool(qa["answers"]) != qa["is_impossible"]
+        for answer in qa["answers"]:
+            assert context[answer["answer_start"] :].startswith(answer["text"])
+    assert len({qa["id"] for _, qa in english}) == len(english)
+    assert 5 <= sum(qa["is_impossible"] for _, qa in english) <= len(english) // 3
+    chinese = [*cmrc_questions("train"), *cmrc_questions("dev")]
+    assert all(answer in text for text, qa in chinese for answer in qa["answers"])
+    assert any(text.count(qa["answers"][0]) > 1 for text, qa in chinese)  # an answer that stands there twice
+    assert len({qa["query_id"] for _, qa in chinese}) == len(chinese)
+
+
+def test_right_choices_are_spread_and_exist() -> None:
+    right = Counter()
+    for passage in [*race_passages("train"), *race_passages("dev")]:
+        sizes = {len(passage[key]) for key in ("answers", "options", "questions")}
+        assert len(sizes) == 1
+        assert all(len(set(options)) == 4 for options in passage["options"])
+        right.update(passage["answers"])
+        assert passage["article"].strip()
+    assert set(right) == set("ABCD")
+    assert any("_" in q for passage in race_passages("train") for q in passage["questions"])
+    sizes = set()
+    for split in ("train", "dev"):
+        for texts, questions, _ in content(f"zh/choice.{split}.json"):
+            assert texts
+            for question in questions:
+                assert question["choice"].count(question["answer"]) == 1
+                sizes.add(len(question["choice"]))
+    assert sizes == {3, 4}
+
+
+@pytest.mark.parametrize("lang", ["zh", "en"])
+def test_summaries_are_shorter_than_their_reports(lang: str) -> None:
+    records = [json.loads(line) for line in lines(f"{lang}/summaries.jsonl")]
+    assert len({record["id"] for record in records}) == len(records) >= 10
+    assert all(0 < 2 * len(record["summary"]) < len(record["article"]) for record in records)
 
 
 def test_graph_lines_are_triples_without_repeats_or_self_loops() -> None:
@@ -371,7 +432,13 @@ def test_readme_counts_are_true() -> None:
         "en/pairs.jsonl": len(lines("en/pairs.jsonl")),
         "zh/similarity.jsonl": len(lines("zh/similarity.jsonl")),
     }
+    for split in ("train", "dev"):
+        counts[f"en/questions.{split}.json"] = len(squad_questions(split))
+        counts[f"zh/questions.{split}.json"] = len(cmrc_questions(split))
+        counts[f"en/race/{split}"] = sum(len(passage["questions"]) for passage in race_passages(split))
+        counts[f"zh/choice.{split}.json"] = sum(len(item[1]) for item in content(f"zh/choice.{split}.json"))
     for lang in ("zh", "en"):
+        counts[f"{lang}/summaries.jsonl"] = len(lines(f"{lang}/summaries.jsonl"))
         for stem in ("reviews", "reviews.train", "reviews.dev", "ner.train", "ner.dev"):
             counts[f"{lang}/{stem}.tsv"] = len(lines(f"{lang}/{stem}.tsv")) - 1
     stated = dict(re.findall(r"^\| `([^`]+)` \| ([\d,]+) ", readme, flags=re.MULTILINE))
