@@ -28,10 +28,10 @@ from collections.abc import Mapping, Sequence
 import numpy as np
 from numpy.typing import ArrayLike
 
-from pipelines.config import PretrainConfig
 from pipelines.encode.assemble import NONE, Cutter, Rows
 from pipelines.encode.dice import Dice
 from pipelines.encode.tokenizer import Tokens
+from pipelines.encode_config import PretrainConfig
 from pipelines.ragged import Ints
 
 _FEW_DOCUMENTS = 2

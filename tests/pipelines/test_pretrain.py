@@ -6,10 +6,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from pipelines.config import PretrainConfig
 from pipelines.encode.assemble import NONE, Cutter, Rows
 from pipelines.encode.dice import Dice
 from pipelines.encode.pretrain import pretrain_rows, pretrain_warnings, sentence_bounds
+from pipelines.encode_config import PretrainConfig
 from pipelines.ragged import bounds
 from tests.pipelines.spans import spans, tokens_of
 
