@@ -9,24 +9,16 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any, TypeVar
 
 import numpy as np
 import pyarrow as pa
 
 from pipelines import forest
-from pipelines.annotate.parse import UPOS, Parser
-from pipelines.annotate.words import (
-    CHINESE,
-    ChineseWords,
-    Ints,
-    Segmenter,
-    SpacedWords,
-    blank,
-    segmenter_identity,
-    sentences_of,
-)
+from pipelines.annotate.parsers import Found, load_parser
+from pipelines.annotate.segmenters import CHINESE, load_segmenter, segmenter_identity
+from pipelines.annotate.tools import UPOS, Parser, Segmenter
+from pipelines.annotate.words import Ints, sentences_of
 
 T = TypeVar("T")
 _CHUNK_CHARS = 200_000
@@ -78,7 +70,7 @@ class Annotator:
             "word_stops": _lists(pa.array(words.stops, pa.int32()), words.offsets),
         }
         if parsed is not None and self.parser is not None:
-            counts.update(words_repaired=parsed.repaired, sentences_cut=parsed.sentences_cut)
+            counts.update(words_repaired=int(parsed.repaired.sum()), sentences_cut=len(parsed.cuts))
             heads = forest.relative(parsed.heads, words.offsets)
             values = {
                 "word_heads": pa.array(heads, pa.int32()),
@@ -101,17 +93,17 @@ def _once(key: tuple[Any, ...], make: Callable[[], T]) -> T:
 
 
 def load_models(
-    language: str, folder: Path | None, deprels: Sequence[str], user_dict: str | None
+    language: str, found: Found | None, user_dict: str | None, *, batch_words: int, gpu: bool
 ) -> tuple[Parser | None, Segmenter]:
-    """The parser in `folder`, if any, and the segmenter: jieba for Chinese; for others the parser's
-    own tokenizer, or where none parses spaCy's for that language. Raises ConfigError."""
-    names = tuple(deprels)
-    parser = None if folder is None else _once(("parser", folder, names), lambda: Parser(folder, names))
+    """The parser that was found, if any, and the segmenter of the language. Raises ConfigError."""
+    parser = None
+    if found is not None:
+        key = ("parser", found, batch_words, gpu)
+        parser = _once(key, lambda: load_parser(found, batch_words=batch_words, gpu=gpu))
     if language == CHINESE:
         digest = segmenter_identity(language, user_dict)["sha256"]
-        return parser, _once(("jieba", digest), lambda: ChineseWords(user_dict))
-    nlp = _once(("blank", language), lambda: blank(language)) if parser is None else parser.nlp
-    return parser, SpacedWords(nlp)
+        return parser, _once(("jieba", digest), lambda: load_segmenter(language, user_dict))
+    return parser, _once(("spacy", language, found), lambda: load_segmenter(language, None, parser))
 
 
 def _chunks(texts: Sequence[str]) -> Iterator[tuple[int, int]]:

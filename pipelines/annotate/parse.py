@@ -1,151 +1,122 @@
-"""Dependency parses of given words and sentences, from any spaCy pipeline, as flat arrays.
+"""What all parsers have in common: what they are given at a time, and one tree a sentence after it.
 
-The pipeline gets `Doc`s made of our own words, so it never sees a whitespace token, and with our
-sentence boundaries, which it must keep. What it answers is read with `Doc.to_array`, then made one
-tree per sentence (`forest.repair_heads`).
-
-Long texts are parsed in units of whole sentences, at most 2,000 words each, and longer sentences
-are cut, so that memory stays bounded whatever a document holds. Batches are bounded in words.
+Sentences longer than the limit are cut and long texts are parsed in units of whole sentences, so that
+memory stays bounded whatever a document holds; batches are bounded in words. What a toolkit answers is
+made one tree per sentence (`forest.repair_heads`), with `root` for roots and for nothing else.
 """
 
 from __future__ import annotations
 
 import unicodedata
-from collections.abc import Iterator, Sequence
+from abc import ABC, abstractmethod
+from collections.abc import Iterator
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, replace
 from itertools import pairwise
-from pathlib import Path
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from pipelines import forest
-from pipelines.annotate.parsers import EXTRA, ROOT, load_pipeline, relation
-from pipelines.annotate.words import Ints, Words, zone
-from pipelines.config import ConfigError
-
-UPOS = (
-    *("ADJ", "ADP", "ADV", "AUX", "CCONJ", "DET", "INTJ", "NOUN", "NUM"),
-    *("PART", "PRON", "PROPN", "PUNCT", "SCONJ", "SYM", "VERB", "X"),
-)
-"""Universal parts of speech; a word without one gets `X`."""
+from pipelines.annotate.tools import EXTRA, ROOT, Parse
+from pipelines.annotate.words import Ints, Words
 
 _UNIT_WORDS = 2_000
-_BATCH_WORDS = 4_000
-_BATCH_DOCS = 128
+_BATCH_UNITS = 128
 
 
 @dataclass(frozen=True)
-class Parse:
-    """Trees over D words. Indices count over all texts; codes index `deprels` and `UPOS`."""
+class Answer:
+    """What a toolkit says of D words, before any repair. Indices count over all words given."""
 
-    words: Words  # with the sentences that were parsed: cut ones, or those the parser found
-    heads: Ints
-    deprels: NDArray[np.int16]
-    pos: NDArray[np.int16]
-    repaired: int  # words whose head had to change for one tree a sentence
-    sentences_cut: int  # boundaries that the length limit added
+    heads: Ints  # anything may stand here: what is no tree is repaired
+    deprels: NDArray[np.int16]  # codes of the parser's `deprels`
+    pos: NDArray[np.int16]  # codes of `UPOS`
+    begins: NDArray[np.bool_] | None = None  # first words of sentences, where the toolkit finds them
 
 
-class Parser:
-    """A loaded pipeline. `deprels`: the relations that codes index, in order.
+class TreeParser(ABC):
+    """A `Parser` whose toolkit only has to say heads, relations and parts of speech of words.
 
-    Raises ConfigError where the pipeline lacks a parser or a tagger.
+    A subclass sets `name` and `deprels`, and answers.
     """
 
-    def __init__(self, folder: Path, deprels: Sequence[str]) -> None:
-        self.nlp, self.name = load_pipeline(folder)
-        self.deprels = tuple(deprels)
-        strings = self.nlp.vocab.strings
-        codes = {name: code for code, name in enumerate(deprels)}
-        known = {strings[""]: codes[EXTRA], strings["ROOT"]: codes[ROOT], strings[ROOT]: codes[ROOT]}
-        for labels in self.nlp.pipe_labels.values():
-            known.update({strings[x]: codes[relation(x)] for x in labels if relation(x) in codes})
-        self._dep_ids = np.array(sorted(known), dtype=np.uint64)
-        self._dep_codes = np.array([known[i] for i in sorted(known)], dtype=np.int16)
-        self._root, self._extra = codes[ROOT], codes[EXTRA]
-        self._pos_codes = _pos_table()
+    name: str
+    deprels: tuple[str, ...]
+    batch_words: int
 
+    @abstractmethod
     def zone(self) -> AbstractContextManager[Any]:
-        """Within it the vocabulary may grow; leaving it frees what was added (C12)."""
-        return zone(self.nlp)
+        """See `Parser`."""
+
+    @abstractmethod
+    def answer(self, words: Words, units: Ints, *, find_sentences: bool) -> Answer:
+        """Parse the units: unit u has the words from `units[u]` to `units[u + 1]`, int64[U+1].
+
+        A unit is a text or several whole sentences of one. Unless `find_sentences`, its sentences are those
+        of `words.of_sentence`; else `begins` says where they are.
+        """
 
     def parse(self, words: Words, *, max_sentence_words: int, find_sentences: bool = False) -> Parse:
-        """Parse every text. With `find_sentences` boundaries are where the parser sees them."""
+        """See `Parser`."""
+        cuts = np.zeros(0, np.int64)
         if not find_sentences:
-            words, cut = cut_long_sentences(words, max_sentence_words)
-        units = parse_units(words, _UNIT_WORDS)
-        answer = self._run(words, units, preset=not find_sentences)
-        offsets = answer[:, 0].astype(np.int64)  # uint64 to int64: negative offsets come back
+            words, cuts = cut_long_sentences(words, max_sentence_words)
+        units = parse_units(words, min(_UNIT_WORDS, self.batch_words))
+        answer = self.answer(words, units, find_sentences=find_sentences)
         if find_sentences:
-            begins = answer[:, 3] == 1
+            begins = np.zeros(len(words.starts), bool) if answer.begins is None else answer.begins.copy()
             begins[units[:-1]] = True
             words = replace(words, of_sentence=np.append(np.flatnonzero(begins), len(begins)))
-            words, cut = cut_long_sentences(words, max_sentence_words)
-        own = np.arange(len(offsets), dtype=np.int64)
-        heads, changed = forest.repair_heads(own + offsets, words.of_sentence)
-        deprels = self._codes_of(answer[:, 1])
-        deprels[(heads != own) & (changed | (deprels == self._root))] = self._extra
-        deprels[heads == own] = self._root
-        pos = self._pos_codes[np.minimum(answer[:, 2], len(self._pos_codes) - 1)]
-        return Parse(words, heads, deprels, pos, int(changed.sum()), cut)
+            words, cuts = cut_long_sentences(words, max_sentence_words)
+        heads, deprels, repaired = one_tree_a_sentence(
+            answer.heads,
+            answer.deprels,
+            words.of_sentence,
+            self.deprels.index(ROOT),
+            self.deprels.index(EXTRA),
+        )
+        return Parse(words, heads, deprels, answer.pos, repaired, cuts)
 
-    def _run(self, words: Words, units: Ints, preset: bool) -> NDArray[np.uint64]:
-        """HEAD (as offset), DEP, POS, SENT_START of every word, uint64[D, 4]."""
-        from spacy.attrs import DEP, HEAD, POS, SENT_START
 
-        rows = [np.zeros((0, 4), dtype=np.uint64)]
-        for batch in self._batches(words, units.tolist(), preset):
-            for doc in self.nlp.pipe(batch, batch_size=len(batch)):
-                rows.append(doc.to_array([HEAD, DEP, POS, SENT_START]))  # noqa: PERF401 - docs are freed at once
-        answer = np.concatenate(rows)
-        if len(answer) != len(words.starts):
-            raise ConfigError(
-                f"annotate.parser: {self.name} merges or splits words ({len(words.starts)} given, {len(answer)} "
-                "returned); use a pipeline without such a component"
-            )
-        return answer
+def one_tree_a_sentence(
+    heads: Ints, deprels: NDArray[np.int16], of_sentence: Ints, root: int, extra: int
+) -> tuple[Ints, NDArray[np.int16], NDArray[np.bool_]]:
+    """Heads and relations int16[D] repaired, and which words have another head than before, bool[D].
 
-    def _batches(self, words: Words, units: list[int], preset: bool) -> Iterator[list[Any]]:
-        from spacy.attrs import SENT_START
-        from spacy.tokens import Doc
+    A root gets the code `root`; a word that was attached anew, or that had the root's relation without
+    being one, gets `extra`.
+    """
+    own = np.arange(len(heads), dtype=np.int64)
+    heads, changed = forest.repair_heads(heads, of_sentence)
+    deprels = deprels.copy()
+    deprels[(heads != own) & (changed | (deprels == root))] = extra
+    deprels[heads == own] = root
+    return heads, deprels, changed
 
-        if not words.forms:
-            return
-        spaced = np.zeros(len(words.starts), dtype=bool)
-        spaced[:-1] = words.starts[1:] > words.stops[:-1]
-        spaced[words.offsets[1:] - 1] = False  # a text's last word; where a text is empty, the one before
-        sent_start = np.full((len(words.starts), 1), -1, dtype=np.int64).astype(np.uint64)
-        sent_start[words.of_sentence[:-1]] = 1
-        batch: list[Any] = []
-        size = 0
-        for begin, end in pairwise(units):
-            if batch and (size + end - begin > _BATCH_WORDS or len(batch) == _BATCH_DOCS):
-                yield batch
-                batch, size = [], 0
-            doc = Doc(self.nlp.vocab, words=words.forms[begin:end], spaces=spaced[begin:end].tolist())
-            if preset:
-                doc.from_array([SENT_START], sent_start[begin:end])
-            batch.append(doc)
-            size += end - begin
-        if batch:
+
+def batches(
+    units: Ints, batch_words: int, batch_units: int = _BATCH_UNITS
+) -> Iterator[list[tuple[int, int]]]:
+    """The units (first word, one past the last) in batches of at most so many words and units.
+
+    A unit of more than `batch_words` comes alone.
+    """
+    batch: list[tuple[int, int]] = []
+    size = 0
+    for begin, end in pairwise(units.tolist()):
+        if batch and (size + end - begin > batch_words or len(batch) == batch_units):
             yield batch
-
-    def _codes_of(self, dep_ids: NDArray[np.uint64]) -> NDArray[np.int16]:
-        at = np.minimum(np.searchsorted(self._dep_ids, dep_ids), len(self._dep_ids) - 1)
-        unknown = self._dep_ids[at] != dep_ids
-        if unknown.any():
-            label = self.nlp.vocab.strings[int(dep_ids[unknown][0])]
-            raise ConfigError(
-                f"annotate.parser: {self.name} gave the relation {label!r}, which its meta.json does not list"
-            )
-        return self._dep_codes[at]
+            batch, size = [], 0
+        batch.append((begin, end))
+        size += end - begin
+    if batch:
+        yield batch
 
 
-def cut_long_sentences(words: Words, limit: int) -> tuple[Words, int]:
-    """Cut sentences of more than `limit` words, and count the cuts.
+def cut_long_sentences(words: Words, limit: int) -> tuple[Words, Ints]:
+    """Cut sentences of more than `limit` words; also the words before which a cut lies, int64, rising.
 
     A cut lies after the last punctuation word that leaves at most `limit` words before it (an
     opening bracket or quote does not count); where there is none, after exactly `limit` words.
@@ -159,8 +130,8 @@ def cut_long_sentences(words: Words, limit: int) -> tuple[Words, int]:
             begin = next(marks, begin + limit)
             cuts.append(begin)
     if not cuts:
-        return words, 0
-    return replace(words, of_sentence=np.sort(np.append(bounds, cuts))), len(cuts)
+        return words, np.zeros(0, np.int64)
+    return replace(words, of_sentence=np.sort(np.append(bounds, cuts))), np.array(cuts, np.int64)
 
 
 def _closes(form: str) -> bool:
@@ -184,12 +155,3 @@ def parse_units(words: Words, limit: int) -> Ints:
             begin = int(words.of_sentence[s])
             cuts.append(begin)
     return np.unique(np.append(bounds, cuts)).astype(np.int64)
-
-
-def _pos_table() -> NDArray[np.int16]:
-    from spacy.parts_of_speech import IDS
-
-    table = np.full(max(IDS.values()) + 2, UPOS.index("X"), dtype=np.int16)
-    for code, name in enumerate(UPOS):
-        table[IDS[name]] = code
-    return table

@@ -25,17 +25,12 @@ from corpora.readers import read_block
 from corpora.records import EXCERPT_CHARS, Reject
 from corpora.schema import Column, annotated_columns, annotated_schema
 from pipelines.annotate.annotator import Annotator, load_models
-from pipelines.annotate.parsers import (
-    EMBEDDED,
-    EXTRA,
-    ROOT,
-    declared_deprels,
-    find_parser,
-    parser_identity,
-    parser_language,
-)
+from pipelines.annotate.parsers import Found, find_parser, parser_identity
+from pipelines.annotate.segmenters import CHINESE, segmenter_identity
 from pipelines.annotate.sentences import CHINESE_RULES
-from pipelines.annotate.words import CHINESE, blank, read_user_dict, segmenter_identity
+from pipelines.annotate.spacy_models import EMBEDDED
+from pipelines.annotate.spacy_words import blank
+from pipelines.annotate.user_dict import read_user_dict
 from pipelines.config import Config, ConfigError, resolve
 from pipelines.dedup.result import Drops
 from pipelines.engine import BlockWriter, Stage
@@ -82,15 +77,14 @@ class Annotate(Stage):
         if not self._parsers and self._language != CHINESE:
             blank(self._language)
         self._identity = self._identify()
-        self._deprels: list[str] = sorted({ROOT, EXTRA}.union(*map(declared_deprels, self._parsers.values())))
         self._annotators: dict[str, Annotator | None] = {}
 
     def __getstate__(self) -> dict[str, Any]:
         # Folders of models are found again where the stage is set up: another machine, other folders.
         return {**self.__dict__, "_annotators": {}, "_parsers": {}}
 
-    def _find_parsers(self) -> dict[str, Path]:
-        """Pipeline folder of each language that can be parsed."""
+    def _find_parsers(self) -> dict[str, Found]:
+        """Parser of each language that can be parsed."""
         name = self._config.annotate.parser
         if name == "none":
             return {}
@@ -100,14 +94,8 @@ class Annotate(Stage):
                 lang: find_parser(name, lang, self._path)
                 for lang in {self._language: 0, **dict.fromkeys(mixed)}
             }
-        folder = find_parser(name, self._language, self._path)
-        language = parser_language(folder)
-        if language not in ("xx", self._language):
-            raise ConfigError(
-                f"annotate.parser: {name} is a pipeline for {language!r}, but `language` is {self._language!r}; "
-                "change one of the two"
-            )
-        return {language: folder}
+        found = find_parser(name, self._language, self._path)
+        return {found.language: found}
 
     def _identify(self) -> dict[str, Any]:
         languages = sorted({self._language, *(set(self._parsers) - {"xx"})})
@@ -198,7 +186,7 @@ class Annotate(Stage):
             out.count(records=table.num_rows, **counts, **_missing(table, config))
             for column in annotated.column_names:
                 if column.startswith("word_deprels"):
-                    deprels.update(_used(annotated[column], self._deprels))
+                    deprels.update(_used(annotated[column]))
             if labels := _labels(annotated, config):
                 out.see("labels", labels)
         if self._parsers:
@@ -282,11 +270,13 @@ class Annotate(Stage):
 
     def _load(self, language: str) -> Annotator | None:
         settings = self._config.annotate
-        folder = self._parsers.get(language) or self._parsers.get("xx")
-        if not _LANGUAGE.fullmatch(language) or (self._parsers and folder is None):
+        found = self._parsers.get(language) or self._parsers.get("xx")
+        if not _LANGUAGE.fullmatch(language) or (self._parsers and found is None):
             return None
         try:
-            parser, segmenter = load_models(language, folder, self._deprels, self._user_dict)
+            parser, segmenter = load_models(
+                language, found, self._user_dict, batch_words=settings.batch_words, gpu=settings.gpu
+            )
         except ConfigError:
             if language == self._language:
                 raise
@@ -311,9 +301,13 @@ def _joined(identities: Sequence[dict[str, Any]]) -> dict[str, Any]:
 # --- Arrow ------------------------------------------------------------------------------------
 
 
-def _used(column: pa.ChunkedArray, names: Sequence[str]) -> list[str]:
-    codes = [code for chunk in column.chunks for code in pc.unique(chunk.flatten().indices).to_pylist()]
-    return [names[code] for code in codes]
+def _used(column: pa.ChunkedArray) -> set[str]:
+    """Distinct strings of a column of lists of dictionary strings."""
+    found: set[str] = set()
+    for chunk in column.chunks:
+        items = chunk.flatten()
+        found.update(items.dictionary.take(pc.unique(items.indices)).to_pylist())
+    return found
 
 
 def _missing(table: pa.Table, config: Config) -> dict[str, int]:

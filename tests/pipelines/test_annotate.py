@@ -15,7 +15,7 @@ from corpora.plan import plan_blocks
 from corpora.records import Reject
 from corpora.schema import annotated_schema, read_metadata
 from corpora.shards import open_shard
-from pipelines.annotate import annotator, parsers
+from pipelines.annotate import annotator, spacy_models
 from pipelines.annotate.stage import Annotate, primary_language
 from pipelines.config import Config, ConfigError
 from pipelines.engine import Run, run_block
@@ -176,7 +176,7 @@ def test_a_long_document_is_parsed_in_pieces():
 def test_c34_only_plain_tables_cross_steps_and_models_load_once():
     stage = Annotate(config("zh"), HERE)
     assert len(pickle.dumps(stage)) < 10_000
-    loaded = dict(parsers.loads)
+    loaded = dict(spacy_models.loads)
     annotator._LOADED.clear()
     tables = []
     for _ in range(4):  # four copies in one process, 100 documents in all
@@ -185,7 +185,7 @@ def test_c34_only_plain_tables_cross_steps_and_models_load_once():
         copy.setup()
         tables.append(copy.annotate_table(raw([f"第{n}个人爱北京。" for n in range(25)]), print)[0])
         assert len(pickle.dumps(copy)) < 10_000  # nor does a used stage carry its models
-    assert parsers.loads["zh_ud_small"] == loaded.get("zh_ud_small", 0) + 1
+    assert spacy_models.loads["zh_ud_small"] == loaded.get("zh_ud_small", 0) + 1
     assert [type(k) for k in annotator._LOADED] == [tuple, tuple]  # one parser, one jieba
     sink = pa.BufferOutputStream()
     with pa.ipc.new_stream(sink, tables[0].schema) as writer:
@@ -269,13 +269,13 @@ def test_a_config_that_cannot_work_is_refused_before_any_work(settings, message)
 
 
 def test_a_parser_of_another_language_is_refused():
-    folder = str(parsers.find_parser("default", "zh", HERE))
+    folder = str(spacy_models.find_pipeline("default", "zh", HERE))
     with pytest.raises(ConfigError, match="is a pipeline for 'zh', but `language` is 'en'"):
         Annotate(config("en", annotate={"parser": folder}), HERE)
 
 
 def test_a_named_pipeline_gives_what_the_embedded_one_gives():
-    folder = str(parsers.find_parser("default", "en", HERE))
+    folder = str(spacy_models.find_pipeline("default", "en", HERE))
     texts = ["He came home. She left."]
     assert annotate(config("en", annotate={"parser": folder}), raw(texts)) == annotate(
         config("en"), raw(texts)
@@ -285,7 +285,7 @@ def test_a_named_pipeline_gives_what_the_embedded_one_gives():
 def test_a_worker_with_other_models_refuses(monkeypatch):
     stage = pickle.loads(pickle.dumps(Annotate(config("en"), HERE)))
     monkeypatch.setattr(
-        "pipelines.annotate.stage.parser_identity", lambda folder: {"name": "x", "version": "2"}
+        "pipelines.annotate.stage.parser_identity", lambda found: {"name": "x", "version": "2"}
     )
     with pytest.raises(ConfigError, match="other models than the run was planned with"):
         stage.setup()

@@ -16,7 +16,7 @@ from kg.graph import KnowledgeGraph
 from kg.read import ReadOptions
 from kg.tree.rows import GraftPolicy
 from pipelines import cli, graph_build
-from pipelines.annotate.words import read_user_dict
+from pipelines.annotate.user_dict import read_user_dict
 from pipelines.lookup import look_up
 from pipelines.plain_tokens import PlainTokens
 from pipelines.view.lookup_show import lookup_parts

@@ -18,23 +18,26 @@ from spacy.language import Language
 from spacy.tokens import Doc
 
 from pipelines import forest
-from pipelines.annotate import parse, words
-from pipelines.annotate.parse import UPOS, Parser, cut_long_sentences, parse_units
-from pipelines.annotate.parsers import declared_deprels, find_parser, load_pipeline, parser_identity
-from pipelines.annotate.words import SpacedWords, Words, sentences_of
+from pipelines.annotate import spacy_words
+from pipelines.annotate.parse import cut_long_sentences, parse_units
+from pipelines.annotate.spacy_models import declared_deprels, find_pipeline, load_pipeline, pipeline_identity
+from pipelines.annotate.spacy_parser import SpacyParser
+from pipelines.annotate.spacy_words import SpacyWords
+from pipelines.annotate.tools import UPOS
+from pipelines.annotate.words import Words, sentences_of
 from pipelines.config import ConfigError
 
 CONFIG = str(Path(__file__))
-DEPRELS = sorted(declared_deprels(find_parser("default", "en", CONFIG)) | {"root", "dep"})
+DEPRELS = sorted(declared_deprels(find_pipeline("default", "en", CONFIG)) | {"root", "dep"})
 
 
 @pytest.fixture(scope="module")
-def parser() -> Parser:
-    return Parser(find_parser("default", "en", CONFIG), DEPRELS)
+def parser() -> SpacyParser:
+    return SpacyParser(find_pipeline("default", "en", CONFIG))
 
 
-def segment(parser: Parser, *texts: str) -> Words:
-    return SpacedWords(parser.nlp).segment(texts, sentences_of(texts, "en"))
+def segment(parser: SpacyParser, *texts: str) -> Words:
+    return SpacyWords(parser.nlp).segment(texts, sentences_of(texts, "en"))
 
 
 def plain(counts: list[list[int]]) -> Words:
@@ -83,13 +86,13 @@ def _heads_across_sentences(doc: Doc) -> Doc:
 
 
 def test_heads_in_other_sentences_are_repaired_and_counted(parser):
-    bad = Parser(find_parser("default", "en", CONFIG), DEPRELS)
+    bad = SpacyParser(find_pipeline("default", "en", CONFIG))
     bad.nlp.add_pipe("heads_across_sentences", last=True)
     found = bad.parse(segment(bad, "One two three. Four five."), max_sentence_words=256)
     assert found.words.of_sentence.tolist() == [0, 4, 7]
     assert found.heads.tolist() == [0, 0, 0, 0, 6, 6, 6]
     assert [DEPRELS[d] for d in found.deprels] == ["root", "dep", "dep", "dep", "nsubj", "nsubj", "root"]
-    assert found.repaired == 4
+    assert found.repaired.sum() == 4
     assert {UPOS[p] for p in found.pos} == {"X"}  # this bad pipeline lost the parts of speech as well
 
 
@@ -146,8 +149,9 @@ def test_long_sentences_are_cut_after_punctuation():
     given.forms[3 + 4] = "（"  # opens: no place to cut after
     found, cuts = cut_long_sentences(given, 5)
     # after the comma, then after five words without any punctuation; the rest is short enough
-    assert found.of_sentence.tolist() == [0, 3, 7, 12, 15, 20] and cuts == 2
-    assert cut_long_sentences(given, 12) == (given, 0)
+    assert found.of_sentence.tolist() == [0, 3, 7, 12, 15, 20] and cuts.tolist() == [7, 12]
+    same, none = cut_long_sentences(given, 12)
+    assert same is given and none.tolist() == []
 
 
 def test_units_are_whole_sentences_of_one_text():
@@ -157,13 +161,13 @@ def test_units_are_whole_sentences_of_one_text():
     assert parse_units(given, 100).tolist() == [0, 12, 35, 37]
 
 
-def test_neither_batches_nor_units_change_a_parse(parser, monkeypatch):
+def test_batches_change_no_parse(parser):
     given = segment(
         parser, *(f"Text {i} is here. It has sentences, {'many ' * i}of them." for i in range(30))
     )
     whole = parser.parse(given, max_sentence_words=256)
-    monkeypatch.setattr(parse, "_BATCH_WORDS", 40)
-    small = parser.parse(given, max_sentence_words=256)
+    small = SpacyParser(find_pipeline("default", "en", CONFIG), batch_words=50)  # a unit is one text still
+    small = small.parse(given, max_sentence_words=256)
     for name in ("heads", "deprels", "pos"):
         assert getattr(whole, name).tolist() == getattr(small, name).tolist()
 
@@ -172,7 +176,7 @@ SCRIPT = """
 import sys
 sys.path.insert(0, {root!r})
 from tests.pipelines.test_parse import *
-p = Parser(find_parser("default", "en", CONFIG), DEPRELS)
+p = SpacyParser(find_pipeline("default", "en", CONFIG))
 found = p.parse(segment(p, *open({text!r}, encoding="utf-8").read().split("\\n\\n")), max_sentence_words=256)
 print(found.heads.tolist(), found.deprels.tolist(), found.pos.tolist())
 """
@@ -206,11 +210,11 @@ def test_c12_memory_zones_change_no_result_and_forget_words(parser, monkeypatch)
     def known() -> tuple[int, int]:
         return sum(1 for _ in parser.nlp.vocab), len(parser.nlp.vocab.strings)
 
-    monkeypatch.setattr(words, "_WARM_WORDS", 0)
+    monkeypatch.setattr(spacy_words, "_WARM_WORDS", 0)
     before = known()
     zoned = run()
     assert known() == before
-    monkeypatch.setattr(words, "_WARM_WORDS", 1_000_000)
+    monkeypatch.setattr(spacy_words, "_WARM_WORDS", 1_000_000)
     assert run() == zoned
     assert known()[0] > before[0] + 200
 
@@ -220,27 +224,27 @@ def test_c12_memory_zones_change_no_result_and_forget_words(parser, monkeypatch)
 
 def test_a_missing_pipeline_names_the_line_that_installs_it():
     with pytest.raises(ConfigError, match=r"'en_core_web_xx'.*python -m spacy download en_core_web_xx"):
-        find_parser("en_core_web_xx", "en", CONFIG)
+        find_pipeline("en_core_web_xx", "en", CONFIG)
 
 
 def test_a_language_without_embedded_parser_names_those_with_one():
     with pytest.raises(ConfigError, match="no embedded parser for 'de', only for en, zh"):
-        find_parser("default", "de", CONFIG)
+        find_pipeline("default", "de", CONFIG)
 
 
 def test_a_path_counts_from_the_config(tmp_path):
-    shutil.copytree(find_parser("default", "en", CONFIG), tmp_path / "mine")
-    assert find_parser("mine", "en", str(tmp_path / "c.yaml")) == tmp_path / "mine"
+    shutil.copytree(find_pipeline("default", "en", CONFIG), tmp_path / "mine")
+    assert find_pipeline("mine", "en", str(tmp_path / "c.yaml")) == tmp_path / "mine"
 
 
 def test_the_identity_is_of_the_content(tmp_path):
-    shutil.copytree(find_parser("default", "en", CONFIG), tmp_path / "mine")
-    same = parser_identity(tmp_path / "mine")
-    assert same == parser_identity(find_parser("default", "en", CONFIG))
+    shutil.copytree(find_pipeline("default", "en", CONFIG), tmp_path / "mine")
+    same = pipeline_identity(tmp_path / "mine")
+    assert same == pipeline_identity(find_pipeline("default", "en", CONFIG))
     assert same["name"] == "en_ud_small" and same["version"]
     with (tmp_path / "mine/parser/model").open("ab") as model:
         model.write(b"x")
-    assert parser_identity(tmp_path / "mine")["sha256"] != same["sha256"]
+    assert pipeline_identity(tmp_path / "mine")["sha256"] != same["sha256"]
 
 
 @pytest.mark.parametrize(
@@ -270,7 +274,7 @@ def test_a_pipeline_without_parser_or_tags_is_refused(tmp_path, pipes, lacks):
 
 
 def test_components_that_nobody_asks_for_are_not_loaded(tmp_path):
-    nlp = spacy.load(find_parser("default", "en", CONFIG))
+    nlp = spacy.load(find_pipeline("default", "en", CONFIG))
     nlp.add_pipe("sentencizer")
     nlp.add_pipe("entity_ruler", name="people")
     nlp.to_disk(tmp_path / "p")
@@ -286,7 +290,7 @@ def _merges_words(doc: Doc) -> Doc:
 
 
 def test_a_pipeline_that_merges_words_is_refused():
-    merging = Parser(find_parser("default", "en", CONFIG), DEPRELS)
+    merging = SpacyParser(find_pipeline("default", "en", CONFIG))
     merging.nlp.add_pipe("merges_words", last=True)
     with pytest.raises(ConfigError, match=r"merges or splits words \(4 given, 3 returned\)"):
         merging.parse(segment(merging, "One two three."), max_sentence_words=256)
@@ -295,19 +299,19 @@ def test_a_pipeline_that_merges_words_is_refused():
 def test_a_folder_that_is_no_pipeline(tmp_path):
     (tmp_path / "meta.json").write_text("{")
     with pytest.raises(ConfigError, match="no readable meta"):
-        parser_identity(tmp_path)
+        pipeline_identity(tmp_path)
 
 
 def test_roots_are_written_in_lower_case(tmp_path):
-    meta = json.loads((find_parser("default", "en", CONFIG) / "meta.json").read_text())
+    meta = json.loads((find_pipeline("default", "en", CONFIG) / "meta.json").read_text())
     assert "ROOT" in meta["labels"]["parser"]
     assert "root" in DEPRELS and "ROOT" not in DEPRELS
 
 
 def test_finding_a_parser_imports_no_models():
     script = (
-        "import sys; from pipelines.annotate.parsers import find_parser; find_parser('default', 'zh', '.');"
-        "from pipelines.annotate.parse import Parser; Parser(find_parser('default', 'zh', '.'), ['dep', 'root']);"
+        "import sys; from pipelines.annotate.parsers import find_parser, load_parser;"
+        "load_parser(find_parser('default', 'zh', '.'), batch_words=10, gpu=False);"
         "import jieba; print('models' in sys.modules, jieba.dt.initialized)"
     )
     done = subprocess.run(
@@ -360,5 +364,5 @@ def test_a_folder_that_is_half_a_pipeline_is_named(
     if config is not None:
         (tmp_path / "config.cfg").write_text(config)
     with pytest.raises(ConfigError, match=f"annotate.parser: .*no readable {message}"):
-        parser_identity(tmp_path)
+        pipeline_identity(tmp_path)
         declared_deprels(tmp_path)

@@ -8,19 +8,15 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from pipelines.annotate.words import (
-    ChineseWords,
-    SpacedWords,
-    blank,
-    load_segmenter,
-    read_user_dict,
-    segmenter_identity,
-    sentences_of,
-)
+from pipelines.annotate.jieba_words import JiebaWords
+from pipelines.annotate.segmenters import load_segmenter, segmenter_identity
+from pipelines.annotate.spacy_words import SpacyWords, blank
+from pipelines.annotate.user_dict import read_user_dict
+from pipelines.annotate.words import sentences_of
 from pipelines.config import ConfigError
 from tests.pipelines.raw import check_spans
 
-SEGMENTERS = {"zh": ChineseWords(), "en": SpacedWords(blank("en")), "de": SpacedWords(blank("de"))}
+SEGMENTERS = {"zh": JiebaWords(), "en": SpacyWords(blank("en")), "de": SpacyWords(blank("de"))}
 
 
 def words(text: str, language: str, segmenter=None) -> list[str]:
@@ -88,7 +84,7 @@ def test_chinese_words_are_those_of_jieba(real_data):
 def test_no_dictionary_cache_is_read_or_written(tmp_path, monkeypatch):
     monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
     (tmp_path / "jieba.cache").write_bytes(b"planted")
-    assert words("我爱北京天安门", "zh", ChineseWords()) == ["我", "爱", "北京", "天安门"]
+    assert words("我爱北京天安门", "zh", JiebaWords()) == ["我", "爱", "北京", "天安门"]
     assert [p.name for p in tmp_path.iterdir()] == ["jieba.cache"]
     assert (tmp_path / "jieba.cache").read_bytes() == b"planted"
 
@@ -120,7 +116,7 @@ def test_c30_words_with_spaces_counts_and_any_line_end(tmp_path):
     assert read_user_dict(str(path)) == [("打底裤", 10_000), ("Edu Trust认证", 2_000), ("云计算", None)]
     text = "他买打底裤，通过Edu Trust认证，用云计算。"
     expected = ["他", "买", "打底裤", "，", "通过", "Edu Trust认证", "，", "用", "云计算", "。"]
-    assert words(text, "zh", ChineseWords(str(path))) == expected
+    assert words(text, "zh", JiebaWords(str(path))) == expected
     assert words(text, "zh") != expected  # each of the three needs the dictionary
 
 
@@ -128,7 +124,7 @@ def test_c30_another_encoding_names_the_line(tmp_path):
     path = tmp_path / "user.txt"
     path.write_bytes(b"abc 3\n" + "打底裤 10000\n".encode("gbk"))
     with pytest.raises(ConfigError, match=r"user\.txt, line 2: expected UTF-8.*iconv"):
-        ChineseWords(str(path))
+        JiebaWords(str(path))
 
 
 @pytest.mark.parametrize(
@@ -159,7 +155,7 @@ def test_a_count_of_zero_is_refused(tmp_path):
 def test_an_odd_word_is_not_found_inside_a_longer_one(tmp_path):
     path = tmp_path / "user.txt"
     path.write_text("C++ STL 100\n", encoding="utf-8")
-    segmenter = ChineseWords(str(path))
+    segmenter = JiebaWords(str(path))
     assert "C++ STL" in words("学C++ STL吧", "zh", segmenter)
     assert "C++ STL" not in words("学C++ STLX吧", "zh", segmenter)
 
@@ -167,8 +163,8 @@ def test_an_odd_word_is_not_found_inside_a_longer_one(tmp_path):
 def test_dictionaries_do_not_leak_into_each_other(tmp_path):
     path = tmp_path / "user.txt"
     path.write_text("天安门广场上 100000\n", encoding="utf-8")
-    assert "天安门广场上" in words("在天安门广场上看", "zh", ChineseWords(str(path)))
-    assert "天安门广场上" not in words("在天安门广场上看", "zh", ChineseWords())
+    assert "天安门广场上" in words("在天安门广场上看", "zh", JiebaWords(str(path)))
+    assert "天安门广场上" not in words("在天安门广场上看", "zh", JiebaWords())
 
 
 def test_identity_follows_the_content_of_the_user_dictionary(tmp_path):
