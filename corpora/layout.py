@@ -4,9 +4,12 @@ from __future__ import annotations
 
 import codecs
 import re
+from collections.abc import Mapping
 from typing import Any, Literal
 
-from pydantic import BaseModel, ConfigDict, field_validator, model_validator
+from pydantic import BaseModel, ConfigDict, Field, field_validator, model_validator
+
+from corpora.presets import find_preset
 
 Format = Literal[
     "text",
@@ -34,15 +37,33 @@ _ONLY_FOR = {
     "id": _FIELDS,
     "language": _FIELDS,
     "separator": _FIELDS,
+    "label_optional": _FIELDS,
+    "skip_labels": _FIELDS,
+    "marks": ("jsonl",),
     "header": ("tsv", "csv"),
     "headings": ("wikipedia",),
     "encoding": ("text", "jsonl", "tsv", "csv", "conll", "parallel"),
     "offset_unit": ("squad",),
     "ambiguous_answers": ("squad",),
-    "train_splits": ("squad",),
+    "train_splits": ("squad", *_FIELDS),
     "blank": ("race", "c3"),
     "suffixes": ("parallel",),
 }
+
+
+class Mark(BaseModel):
+    """A part of the text that stands out: what it says, where it begins, and what is put around it."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True, use_attribute_docstrings=True)
+
+    text: str
+    """Field that holds what is marked, which must stand in the text at `start`."""
+    start: str
+    """Field that holds its first character, counted from 0."""
+    left: str
+    """Put before it."""
+    right: str
+    """Put behind it."""
 
 
 class InputConfig(BaseModel):
@@ -50,48 +71,64 @@ class InputConfig(BaseModel):
 
     model_config = ConfigDict(extra="forbid", frozen=True, use_attribute_docstrings=True)
 
+    # Its keys are filled in below, and say the same as if they had been written out.
+    preset: str | None = Field(default=None, exclude=True)
+    """A corpus that is known by name, such as `glue/sst2`: it sets every key here but `files`, and whatever is
+    written beside it wins. `treegraft presets` lists them."""
     format: Format
-    """`conll`: a token and its label a line (first and last column), blank lines between sentences;
-    `conllu`: a treebank, whose words and trees are used; `wikipedia`: the articles of a pages-articles
-    dump (`.xml`, `.xml.bz2`), as plain text; `squad`: SQuAD 1.1 and 2.0, CMRC 2018 in either of its layouts, DRCD;
-    `race`: RACE's files, one JSON object each, or lists of tokenised questions; `c3`: CLUE's C3;
-    `parquet`, `arrow`: tables; `dataset`: folders that `datasets` saved; `parallel`: a source and a
-    target file, a sequence a line."""
+    """Given by `preset` where there is one. `jsonl`: an object a line, or one array of objects; `conll`: a token and
+    its label a line (first and last column), blank lines between sentences; `conllu`: a treebank, whose words and
+    trees are used; `wikipedia`: the articles of a pages-articles dump (`.xml`, `.xml.bz2`), as plain text; `squad`:
+    SQuAD 1.1 and 2.0, CMRC 2018 in either of its layouts, DRCD; `race`: RACE's files, one JSON object each, or lists
+    of tokenised questions; `c3`: CLUE's C3; `parquet`, `arrow`: tables; `dataset`: folders that `datasets` saved;
+    `parallel`: a source and a target file, a sequence a line."""
     files: dict[str, list[str]]
     """Split name to paths, globs or URIs."""
     document: Literal["file", "line", "blank_line", "newdoc"] = "blank_line"
     """`text` and `conllu`: what one document is. For `conllu`, `blank_line` makes each sentence one, and
     `newdoc` all sentences up to the next `# newdoc`."""
-    text: str = "text"
-    """Field or column that holds the text (TSV files of K-BERT's layout: `text_a`)."""
-    text_pair: str | None = None
-    """Field of the second text; its presence makes the corpus one of pairs."""
+    text: str | list[str] = "text"
+    """Field or column that holds the text (TSV files of K-BERT's layout: `text_a`), or several whose texts are
+    joined by line ends, blank ones left out. A dot leads into nested objects of JSON (`target.span1_text`)."""
+    text_pair: str | list[str] | None = None
+    """Field, or fields, of the second text; its presence makes the corpus one of pairs."""
     label: str | None = None
     """Field of the class label; for `tag`, of the labels; or of the score with `score: true`."""
     score: bool = False
     """The label is a number to regress on (`label_score`)."""
+    label_optional: bool = False
+    """Files and records of splits that do not train (see `train_splits`) may lack the label, as test sets do."""
+    skip_labels: list[str] = []
+    """`classify`: records of these labels are left out and counted (`-` of SNLI: the annotators did not agree)."""
+    marks: list[Mark] = []
+    """`jsonl`: parts of the text to put signs around, each with the keys `text` and `start` (fields), `left` and
+    `right` (signs): the two mentions that CLUEWSC 2020 asks about."""
     id: str | None = None
     """Field that holds a unique id; without it ids are made from path and byte offset."""
     language: str | None = None
     """Field that holds each record's language, where the corpus mixes them."""
     header: list[str] | None = None
-    """`tsv` and `csv`: column names of files without a header line."""
+    """`tsv` and `csv`: column names of files without a header line. A file whose first line names the fields of the
+    text has one after all (CoLA's test set)."""
     separator: str = " "
-    """`tag`: what separates source tokens, and labels, in their fields (JSONL may hold lists)."""
+    """`tag`: what separates source tokens, and labels, in their fields (JSONL may hold lists). `""`: every character
+    of the text is one, and labels may be mentions by type, with first and last character (CLUENER)."""
     joiner: str | None = None
-    """`tag`: put between source tokens to make the text; default: nothing for zh, a space otherwise."""
+    """`tag`: put between source tokens to make the text; default: nothing for zh, a space otherwise. Other tasks: put
+    between the strings where a field of the text holds a list; default: a space."""
     orphan_inside: Literal["keep", "begin"] = "keep"
     """`tag`: an I- label without its B-: kept, or turned into B-; counted either way."""
     headings: Literal["drop", "keep"] = "drop"
     """`wikipedia` only: headings of sections left out, as in BERT's corpus, or kept as blocks of their own."""
     offset_unit: Literal["characters", "utf16", "bytes"] = "characters"
     """`squad`: what answer offsets count: code points, UTF-16 units (JavaScript, Java) or UTF-8 bytes."""
-    ambiguous_answers: Literal["drop", "first"] = "drop"
+    ambiguous_answers: Literal["drop", "first"] | None = None
     """`squad`: an answer whose offset is missing or wrong and that occurs several times: the question is
-    left out of training splits, or its first occurrence is taken."""
+    left out of training splits (`drop`), or its first occurrence is taken. Default: `drop`, but `first` where answers
+    are bare strings, which have no offset at all (CMRC 2018's own layout, whose converter does so)."""
     train_splits: list[str] | None = None
-    """`squad`: splits whose questions must have an answer that can be found; default: those whose name begins
-    with `train`. In other splits every question is kept, with its gold answers."""
+    """Splits that train: the questions of `squad` must have an answer that can be found, labels must be there.
+    Default: those whose name begins with `train`. In other splits every question is kept, with its gold answers."""
     blank: Literal["append", "fill"] = "append"
     """`race`, `c3`: an option is put behind its question, or into the question's blank (`_`) where it has one."""
     suffixes: tuple[str, str] = (".src", ".tgt")
@@ -102,12 +139,33 @@ class InputConfig(BaseModel):
     @field_validator("separator")
     @classmethod
     def _some_separator(cls, value: str) -> str:
-        if not value or "\n" in value:
-            raise ValueError(
-                "must be at least one character and no line end; "
-                "JSONL lists hold tokens that need no separator"
-            )
+        if "\n" in value:
+            raise ValueError("must hold no line end; JSONL lists hold tokens that need no separator")
         return value
+
+    @field_validator("text", "text_pair")
+    @classmethod
+    def _some_field(cls, value: str | list[str] | None) -> str | list[str] | None:
+        if value == [] or (isinstance(value, list) and len(set(value)) < len(value)):
+            raise ValueError(f"name at least one field, each once; found {value}")
+        return value
+
+    @field_validator("suffixes")
+    @classmethod
+    def _two_suffixes(cls, value: tuple[str, str]) -> tuple[str, str]:
+        if value[0] == value[1] or not all(value) or "/" in "".join(value):
+            raise ValueError(f"must be two different endings of file names, found {list(value)}")
+        return value
+
+    @model_validator(mode="before")
+    @classmethod
+    def _with_preset(cls, value: Any) -> Any:
+        if not isinstance(value, Mapping) or not isinstance(name := value.get("preset"), str):
+            return value
+        keys = find_preset(name).keys
+        if "format" in value:  # what only the other format could heed
+            keys = {k: v for k, v in keys.items() if value["format"] in _ONLY_FOR.get(k, (value["format"],))}
+        return {**keys, **value}
 
     @field_validator("encoding")
     @classmethod
@@ -159,9 +217,13 @@ class InputConfig(BaseModel):
         return self.text_pair is not None or self.format in _PAIRS
 
     def trains(self, split: str) -> bool:
-        """Whether questions of the split must have an answer that can be found."""
+        """Whether questions of the split must have an answer that can be found, and records their label."""
         names = self.train_splits
         return split.startswith("train") if names is None else split in names
+
+    def may_lack_label(self, split: str) -> bool:
+        """Whether files and records of the split may come without labels."""
+        return self.label_optional and not self.trains(split)
 
     @model_validator(mode="after")
     def _used(self) -> InputConfig:

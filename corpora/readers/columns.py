@@ -1,4 +1,8 @@
-"""Columns of TSV and CSV files: found by name in the header line, or named by the config."""
+"""Columns of TSV and CSV files: found by name in the header line, or named by the config.
+
+Test sets often lack the label, and sometimes have a header line where the training set has none: what a file has
+is looked up in that file.
+"""
 
 from __future__ import annotations
 
@@ -22,8 +26,8 @@ class ColumnError(ValueError):
 class Columns:
     """`index` has the column of each role (None = not used); `count` columns there are.
 
-    `header` is the byte offset of the header line, None where the config names the columns;
-    it starts at 3 behind a byte order mark. A file without any line has no columns at all.
+    A text of several columns has a list of them. `header` is the byte offset of the header line, None where the
+    config names the columns; it starts at 3 behind a byte order mark. A file without any line has no columns at all.
     """
 
     index: Values
@@ -31,30 +35,53 @@ class Columns:
     header: int | None
 
 
-def find_columns(path: str, name: str, layout: InputConfig) -> Columns | None:
+def find_columns(
+    path: str, name: str, layout: InputConfig, *, may_lack_label: bool = False
+) -> Columns | None:
     """Columns of the file at `path`; None for a file of nothing but blank lines.
+
+    Args:
+        may_lack_label: a file without the column of the label has no labels, and is no error.
 
     Raises:
         ColumnError: names the file, the column, near matches and the columns there are.
     """
-    if layout.header is not None:
-        return Columns(_locate(layout.header, layout, "input.header"), len(layout.header), None)
+    if layout.header is not None and not _has_header(path, name, layout):
+        index = _locate(layout.header, layout, "input.header", may_lack_label)
+        return Columns(index, len(layout.header), None)
     found = _header_line(path, name, layout.encoding)
     if found is None:
         return None
     byte, line = found
+    names = _cells(name, line, layout)
+    return Columns(_locate(names, layout, f"{name}: the header", may_lack_label), len(names), byte)
+
+
+def _cells(name: str, line: bytes, layout: InputConfig) -> list[str]:
     try:
         text = line.decode(layout.encoding)
     except UnicodeDecodeError as error:
         raise ColumnError(f"{name}: the header line is not valid {layout.encoding}: {error}") from None
-    if layout.format == "csv":
-        try:
-            names = next(csv.reader([text], strict=True))
-        except csv.Error as error:
-            raise ColumnError(f"{name}: the header line is not CSV: {error}") from None
-    else:
-        names = text.split("\t")
-    return Columns(_locate(names, layout, f"{name}: the header"), len(names), byte)
+    if layout.format != "csv":
+        return text.split("\t")
+    try:
+        return next(csv.reader([text], strict=True))
+    except csv.Error as error:
+        raise ColumnError(f"{name}: the header line is not CSV: {error}") from None
+
+
+def _has_header(path: str, name: str, layout: InputConfig) -> bool:
+    """Whether the first line of a file that should have no header names the fields of the text."""
+    try:
+        found = _header_line(path, name, layout.encoding)
+        cells = [] if found is None else _cells(name, found[1], layout)
+    except ColumnError:  # a record, which may be anything
+        return False
+    names = field_names(layout)
+    needed = {name for role in names[:2] for name in ([role] if isinstance(role, str) else role or [])}
+    if len(cells) == len(layout.header or ()) and names.label is not None:
+        needed.add(names.label)  # a record of as many fields may hold the word itself
+    return needed <= set(cells)
 
 
 def _header_line(path: str, name: str, encoding: str) -> tuple[int, bytes] | None:
@@ -75,20 +102,28 @@ def _header_line(path: str, name: str, encoding: str) -> tuple[int, bytes] | Non
     return None
 
 
-def _locate(names: list[str], layout: InputConfig, where: str) -> Values:
-    indices: list[int | None] = []
+def _locate(names: list[str], layout: InputConfig, where: str, may_lack_label: bool) -> Values:
+    indices: list[int | list[int] | None] = []
     for role, name in zip(Values._fields, field_names(layout), strict=True):
-        if name is None:
+        if name is None or (role == "label" and may_lack_label and name not in names):
             indices.append(None)
-            continue
-        if names.count(name) != 1:
-            shown = ", ".join(repr(n) for n in names[:30]) + (", ..." if len(names) > 30 else "")
-            if name in names:
-                raise ColumnError(
-                    f"{where} has the column {name!r} (input.{role}) {names.count(name)} times; columns: {shown}"
-                )
-            near = difflib.get_close_matches(name, names, n=3, cutoff=0.5)
-            hint = f"; did you mean {' or '.join(repr(n) for n in near)}?" if near else ""
-            raise ColumnError(f"{where} has no column {name!r} (input.{role}); columns: {shown}{hint}")
-        indices.append(names.index(name))
+        elif isinstance(name, list):
+            indices.append([_index(one, role, names, layout, where) for one in name])
+        else:
+            indices.append(_index(name, role, names, layout, where))
     return Values(*indices)
+
+
+def _index(name: str, role: str, names: list[str], layout: InputConfig, where: str) -> int:
+    if names.count(name) == 1:
+        return names.index(name)
+    shown = ", ".join(repr(n) for n in names[:30]) + (", ..." if len(names) > 30 else "")
+    if name in names:
+        raise ColumnError(
+            f"{where} has the column {name!r} (input.{role}) {names.count(name)} times; columns: {shown}"
+        )
+    near = difflib.get_close_matches(name, names, n=3, cutoff=0.5)
+    hint = f"; did you mean {' or '.join(repr(n) for n in near)}?" if near else ""
+    if role == "label" and layout.label_optional:
+        hint += "; only splits that do not train may lack it: name its split `test`"
+    raise ColumnError(f"{where} has no column {name!r} (input.{role}); columns: {shown}{hint}")

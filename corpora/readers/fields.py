@@ -3,16 +3,19 @@
 A record gives one raw value for each role (text, second text, label, id, language). Values of
 TSV and CSV are strings; those of JSONL may be any JSON value. A missing field and a null are
 the same; so is an empty cell of a TSV or CSV file, which has no other way to say it.
+
+The text may come from several fields, joined by line ends: its raw value is then a list of theirs.
 """
 
 from __future__ import annotations
 
 import math
 import re
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, NamedTuple
 
-from corpora.layout import InputConfig
+from corpora.layout import InputConfig, Mark
+from corpora.readers.mentions import check_place, insert_marks, mention_labels
 from corpora.readers.sink import FieldError, Sink
 
 MAX_FLOAT32 = 3.4028234663852886e38
@@ -30,26 +33,86 @@ class Values(NamedTuple):
 
 
 def field_names(layout: InputConfig) -> Values:
-    """Names of the fields of each role, in the order of Values; None where a role is not used."""
+    """Names of the fields of each role, in the order of Values; None where a role is not used.
+
+    Those of the texts may be lists of names.
+    """
     return Values(layout.text, layout.text_pair, layout.label, layout.id, layout.language)
+
+
+def value_picker(layout: InputConfig) -> Callable[[Mapping[str, Any]], list[Any]]:
+    """Takes Values out of a record of named fields: what `Mapper.add` wants, for formats that name them.
+
+    A role of several fields gives a list of their values. A name that the record does not have leads into nested
+    records by its dots. Raises FieldError `bad_mention` where the text is to be marked.
+    """
+    pickers = [_picker(name) for name in field_names(layout)]
+    if layout.marks:
+        pickers[0] = _marked(pickers[0], layout.marks)
+    return lambda record: [pick(record) for pick in pickers]
+
+
+def _picker(name: str | list[str] | None) -> Callable[[Mapping[str, Any]], Any]:
+    if name is None:
+        return lambda record: None
+    if isinstance(name, list):
+        pickers = [_picker(one) for one in name]
+        return lambda record: [pick(record) for pick in pickers]
+    if "." not in name:
+        return lambda record: record.get(name)
+    keys = name.split(".")
+
+    def nested(record: Mapping[str, Any]) -> Any:
+        if name in record:
+            return record[name]
+        value: Any = record
+        for key in keys:
+            value = value.get(key) if isinstance(value, Mapping) else None
+        return value
+
+    return nested
+
+
+def _marked(
+    pick: Callable[[Mapping[str, Any]], Any], marks: Sequence[Mark]
+) -> Callable[[Mapping[str, Any]], Any]:
+    fields = [(mark, _picker(mark.text), _picker(mark.start)) for mark in marks]
+
+    def marked(record: Mapping[str, Any]) -> Any:
+        text, places = pick(record), []
+        if not isinstance(text, str):
+            return text
+        for mark, part, start in fields:
+            said, at = part(record), start(record)
+            check_place(text, said, at, mark.text)
+            places.append((at, at + len(said), mark.left, mark.right))
+        return insert_marks(text, places)
+
+    return marked
 
 
 class Mapper:
     """Turns Values into rows of a sink by a task's rules; raises FieldError for a bad record."""
 
-    def __init__(self, layout: InputConfig, task: str, language: str, sink: Sink) -> None:
+    def __init__(
+        self, layout: InputConfig, task: str, language: str, sink: Sink, split: str = "train"
+    ) -> None:
         self._layout, self._language, self._sink = layout, language, sink
         self._text_name, self._pair_name, self._id_name = layout.text, layout.text_pair, layout.id
         self._tag = task == "tag"
         self._label_name = layout.label if task == "classify" else None
         self._score = layout.score
+        self._skipped = frozenset(layout.skip_labels)
+        self._list_joiner = " " if layout.joiner is None else layout.joiner
+        self.may_lack_label = layout.may_lack_label(split)
+        """Whether files and records of this split may come without labels."""
 
     def add(self, byte: int, text: Any, text_pair: Any, label: Any, id_: Any, language: Any) -> None:
         """Add the record at `byte`; the other arguments are Values.
 
         Raises:
             FieldError: `missing_text`, `empty_text`, `missing_label`, `empty_label`, `missing_id`,
-                `bad_type`, `bad_score`, `empty_token` or `unequal_counts`.
+                `bad_type`, `bad_score`, `empty_token`, `unequal_counts` or `bad_mention`.
         """
         doc_id = None
         if self._id_name is not None:
@@ -72,6 +135,9 @@ class Mapper:
                 name = as_text(label, self._label_name)
                 if name == "":
                     raise FieldError("empty_label", f"the label field {self._label_name!r} is empty")
+                if name in self._skipped:
+                    self._sink.count("labels_skipped", 1)
+                    return
         self._sink.row(
             byte,
             text,
@@ -82,28 +148,57 @@ class Mapper:
             label_score=score,
         )
 
-    def _text(self, value: Any, field: str) -> str:
-        if value is None:
+    def _text(self, value: Any, field: str | list[str]) -> str:
+        if isinstance(field, list):
+            parts = [self._string(v, name) for v, name in zip(value, field, strict=True)]
+            if all(part is None for part in parts):
+                raise FieldError("missing_text", f"the text fields {field} are missing or null")
+            return not_empty("\n".join(part for part in parts if part and not part.isspace()), field)
+        text = value if isinstance(value, str) else self._string(value, field)
+        if text is None:
             raise FieldError("missing_text", f"the text field {field!r} is missing or null")
-        if not isinstance(value, str):
+        return not_empty(text, field)
+
+    def _string(self, value: Any, field: str) -> str | None:
+        """The text of one field: a string, or a list of them put together."""
+        if value is None or isinstance(value, str):
+            return value
+        if not isinstance(value, list):
             raise wrong_type(field, "a string", value)
-        return not_empty(value, field)
+        for item in value:
+            if not isinstance(item, str):
+                raise wrong_type(field, "a string, or a list of strings", item)
+        return self._list_joiner.join(v for v in value if v and not v.isspace())
 
     def _tagged(self, byte: int, text: Any, label: Any, doc_id: str | None, language: str | None) -> None:
         layout = self._layout
+        text_name, label_name = str(layout.text), str(layout.label)
         if text is None:
-            raise FieldError("missing_text", f"the text field {layout.text!r} is missing or null")
-        if label is None:
-            raise FieldError("missing_label", f"the label field {layout.label!r} is missing or empty")
+            raise FieldError("missing_text", f"the text field {text_name!r} is missing or null")
+        if label is None and not self.may_lack_label:
+            raise FieldError("missing_label", f"the label field {label_name!r} is missing or empty")
+        by_character = not layout.separator and isinstance(text, str)
+        if by_character and isinstance(label, dict):
+            label, overlaps = mention_labels(text, label, label_name)
+            if overlaps:
+                self._sink.count("overlapping_mentions", overlaps)
+        tokens = _as_list(text, text_name, layout.separator, numbers=False)
+        labels = (
+            ["O"] * len(tokens)  # put away below; until then nothing is unequal
+            if label is None
+            else _as_list(label, label_name, layout.separator, numbers=True)
+        )
         tokens, labels = split_pairs(
-            _as_list(text, layout.text, layout.separator, numbers=False),
-            _as_list(label, layout.label or "", layout.separator, numbers=True),
+            tokens,
+            labels,
             layout.separator,
             runs_of_tokens=isinstance(text, str),
             runs_of_labels=isinstance(label, str),
         )
         joiner = joiner_of(layout, language or self._language)
-        self._sink.tagged(byte, tokens, labels, joiner, doc_id=doc_id, language=language)
+        self._sink.tagged(
+            byte, tokens, None if label is None else labels, joiner, doc_id=doc_id, language=language
+        )
 
 
 def split_pairs(
@@ -142,12 +237,12 @@ def split_pairs(
 
 def joiner_of(layout: InputConfig, language: str) -> str:
     """What stands between the source tokens of a labelled sequence in its text."""
-    if layout.joiner is not None:
-        return layout.joiner
+    if layout.joiner is not None or not layout.separator:
+        return layout.joiner or ""
     return "" if language.lower().startswith("zh") else " "
 
 
-def not_empty(text: str, field: str) -> str:
+def not_empty(text: str, field: str | list[str]) -> str:
     """`text`, unless it is empty or white space: FieldError `empty_text`."""
     if not text or text.isspace():
         what = "holds only white space" if text else "is empty"
@@ -187,7 +282,7 @@ def as_score(value: Any, field: str) -> float | None:
 
 def _as_list(value: Any, field: str, separator: str, *, numbers: bool) -> Sequence[str]:
     if isinstance(value, str):
-        return value.split(separator)
+        return value.split(separator) if separator else list(value)
     if not isinstance(value, list):
         raise wrong_type(field, "a string or a list of strings", value)
     if not all(isinstance(v, str) for v in value):

@@ -38,7 +38,7 @@ def read_csv(
     file: BinaryIO, part: Part, layout: InputConfig, mapper: Mapper, sink: Sink, numbers: LineNumbers
 ) -> Iterator[pa.Table]:
     """Tables of the part's records as they fill; the last rows stay in the sink."""
-    columns = find_columns(part.path, part.name, layout)
+    columns = find_columns(part.path, part.name, layout, may_lack_label=mapper.may_lack_label)
     if columns is None:
         return
     # The limit is the whole process's; it is only ever raised, to what one record may hold at most.

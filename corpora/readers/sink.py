@@ -128,7 +128,7 @@ class Sink:
         self,
         byte: int,
         tokens: Sequence[str],
-        labels: Sequence[str],
+        labels: Sequence[str] | None,
         joiner: str,
         *,
         doc_id: str | None = None,
@@ -136,13 +136,15 @@ class Sink:
     ) -> None:
         """One labelled sequence of at least one token; its text is the tokens with `joiner` between them.
 
-        A sink takes either labelled sequences or other rows, not both.
+        `labels` None: a sequence of a test set, whose labels are not known. A sink takes either such sequences or
+        other rows, not both.
         """
         self.row(byte, joiner.join(tokens), doc_id=doc_id, language=language)
         self._counts.append(len(tokens))
         self._joiners.append(len(joiner))
         self._lengths.extend(map(len, tokens))
-        self._labels.extend(labels)
+        self._labelled.append(labels is not None)
+        self._labels.extend(labels or ())
 
     def flush(self) -> None:
         """Make a table of the rows gathered so far, if any."""
@@ -162,6 +164,7 @@ class Sink:
         self._counts: list[int] = []  # source tokens of each labelled row
         self._joiners: list[int] = []  # length of the joiner of each labelled row
         self._lengths: list[int] = []  # characters of each source token, all rows
+        self._labelled: list[bool] = []  # whether each labelled row has labels
         self._labels: list[str] = []
 
     def _table(self) -> pa.Table:
@@ -186,11 +189,15 @@ class Sink:
         steps = lengths + np.repeat(self._joiners, counts)
         starts = np.cumsum(steps) - steps
         starts -= np.repeat(starts[offsets[:-1]], counts)
-        labels = self._repair_orphans(pa.array(self._labels, pa.string()), offsets[:-1])
+        labelled = np.array(self._labelled)
+        own = np.concatenate(([0], np.cumsum(np.where(labelled, counts, 0))))  # offsets of labels
+        labels = self._repair_orphans(pa.array(self._labels, pa.string()), own[:-1][labelled])
         values = [pa.array(starts, pa.int32()), pa.array(starts + lengths, pa.int32()), labels]
+        whole = [pa.array(offsets, pa.int32())] * 2
+        whole.append(pa.array(own, pa.int32(), mask=np.append(~labelled, False)))  # null: no list
         return {
-            field.name: pa.ListArray.from_arrays(pa.array(offsets, pa.int32()), v, type=field.type)
-            for v, field in zip(values, fields, strict=True)
+            field.name: pa.ListArray.from_arrays(at, v, type=field.type)
+            for at, v, field in zip(whole, values, fields, strict=True)
         }
 
     def _repair_orphans(self, labels: pa.Array, row_starts: np.ndarray) -> pa.Array:
@@ -201,7 +208,7 @@ class Sink:
         matches = [_BEGIN_OR_INSIDE.fullmatch(name) for name in names]
         types = {t: i for i, t in enumerate(dict.fromkeys(m["type"] for m in matches if m))}
         kind = np.array([types[m["type"]] if m else -1 for m in matches], np.int32)[codes]
-        inside = np.array([m is not None and m["prefix"] == "I" for m in matches])[codes]
+        inside = np.array([m is not None and m["prefix"] == "I" for m in matches], bool)[codes]
         before = np.concatenate(([-1], kind[:-1]))
         before[row_starts] = -1
         orphans = inside & (before != kind)

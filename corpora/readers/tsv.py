@@ -26,7 +26,7 @@ def read_tsv(
     file: BinaryIO, part: Part, layout: InputConfig, mapper: Mapper, sink: Sink, numbers: LineNumbers
 ) -> Iterator[pa.Table]:
     """Tables of the part's records as they fill; the last rows stay in the sink."""
-    columns = find_columns(part.path, part.name, layout)
+    columns = find_columns(part.path, part.name, layout, may_lack_label=mapper.may_lack_label)
     if columns is None:
         return
     pick = Picker(columns)
@@ -53,12 +53,19 @@ class Picker:
 
     def __init__(self, columns: Columns) -> None:
         self._count = columns.count
+        text, text_pair = columns.index[:2]
+        self._several = [role if isinstance(role, list) else None for role in (text, text_pair)]
         # A role that is not used gets the None that is put behind the fields.
-        self._roles = itemgetter(*[columns.count if i is None else i for i in columns.index])
+        single = [i if isinstance(i, int) else columns.count for i in columns.index]
+        self._roles = itemgetter(*single)
 
     def __call__(self, fields: list[Any]) -> tuple[Any, Any, Any, Any, Any]:
         if len(fields) != self._count:
             raise FieldError("unequal_fields", f"{len(fields)} fields in a file of {self._count} columns")
         fields.append(None)
         text, text_pair, label, id_, language = self._roles(fields)
+        if self._several != [None, None]:
+            of_text, of_pair = self._several
+            text = text if of_text is None else [fields[i] for i in of_text]
+            text_pair = text_pair if of_pair is None else [fields[i] for i in of_pair]
         return text, text_pair, label or None, id_ or None, language or None

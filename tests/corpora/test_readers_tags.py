@@ -118,8 +118,16 @@ def test_orphans_are_what_a_loop_finds(
 def test_another_separator(read: Callable[..., Read]) -> None:
     got = read(b"New York|is|big\tB-LOC|O|O", separator="|", corpus_language="en", **TAG)
     assert got.texts == ["New York is big"] and got.rows[0]["tag_starts"] == [0, 9, 12]
-    with pytest.raises(ValueError, match="separator"):
-        InputConfig(format="tsv", files={"train": ["a"]}, separator="")
+    with pytest.raises(ValueError, match="no line end"):
+        InputConfig(format="tsv", files={"train": ["a"]}, separator="\n")
+
+
+def test_no_separator_makes_every_character_a_token(read: Callable[..., Read]) -> None:
+    for language in ("zh", "en"):
+        got = read("A 北e\tOOBI".encode(), separator="", corpus_language=language, **TAG)
+        assert got.texts == ["A 北e"] and got.rows[0]["tag_labels"] == list("OOBI")
+        assert got.rows[0]["tag_starts"] == [0, 1, 2, 3]
+    assert read("A北\tO".encode(), separator="", **TAG).reasons == ["unequal_counts"]
 
 
 def test_c29_conll_blank_runs_are_one_boundary(read: Callable[..., Read]) -> None:
