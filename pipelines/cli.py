@@ -309,6 +309,22 @@ def config_reference(
     _out.print(table)
 
 
+@app.command()
+def presets() -> None:
+    """Corpora known by name: what `input.preset` may be."""
+    from rich.table import Table
+
+    from corpora.presets import PRESETS
+
+    table = Table("preset", "task", "files", "what to know", show_lines=False)
+    for name, preset in PRESETS.items():
+        table.add_row(Text(name, "bold"), preset.task, Text(preset.files), Text(preset.note))
+    _out.print(table)
+    _err.print(
+        "next: `input: {preset: glue/sst2, files: {train: SST-2/train.tsv}}`; what else you write there wins"
+    )
+
+
 # --- shared by the commands -------------------------------------------------------------------
 
 

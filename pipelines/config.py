@@ -11,13 +11,14 @@ import difflib
 import re
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, Literal, get_origin
 
 import yaml
 from pydantic import BaseModel, Field, ValidationError, model_validator
 
 from corpora.files import is_uri
 from corpora.layout import InputConfig
+from corpora.presets import PRESETS
 from corpora.schema import Task
 from pipelines.dedup.config import DedupConfig
 from pipelines.encode_config import EncodeConfig
@@ -101,7 +102,12 @@ class Config(Section):
     @model_validator(mode="after")
     def _consistent(self) -> Config:
         groups = set(self.encode.columns)
+        preset = self.input.preset
         need = [
+            (
+                preset is not None and self.task != PRESETS[preset].task,
+                f"input.preset {preset!r} is for task {preset and PRESETS[preset].task!r}, found {self.task!r}",
+            ),
             ("tree" in groups and self.graph is None, "encode.columns has 'tree': add a `graph` section"),
             (
                 self.graph is not None and "tree" not in groups,
@@ -148,6 +154,18 @@ class Config(Section):
             ),
             (self.task == "pretrain" and self.input.text_pair is not None, "task 'pretrain' takes one text"),
             (self.input.score and self.task != "classify", "input.score is for task 'classify'"),
+            (
+                bool(self.input.skip_labels) and self.task != "classify",
+                "input.skip_labels is for task 'classify'",
+            ),
+            (
+                self.task == "tag" and isinstance(self.input.text, list),
+                "task 'tag' takes the text of one field: name one in input.text",
+            ),
+            (
+                not self.input.separator and self.task != "tag",
+                "input.separator is for task 'tag'",
+            ),
         ]
         for wrong, message in need:
             if wrong:
@@ -212,7 +230,7 @@ def reference() -> Iterator[tuple[str, str, str]]:
 
 def _reference(section: type[BaseModel], prefix: str) -> Iterator[tuple[str, str, str]]:
     for name, field in section.model_fields.items():
-        if inner := _section_of(field.annotation):
+        if (inner := _section_of(field.annotation)) and get_origin(field.annotation) is not list:
             yield from _reference(inner, f"{prefix}{name}.")
             continue
         default = (
@@ -258,6 +276,6 @@ def _explain(error: ValidationError) -> list[str]:
 
 def _keys_at(location: tuple[int | str, ...]) -> list[str]:
     section: type[BaseModel] = Config
-    for part in location:
+    for part in (p for p in location if not isinstance(p, int)):
         section = _section_of(section.model_fields[str(part)].annotation) or Config
     return list(section.model_fields)

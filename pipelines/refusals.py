@@ -68,6 +68,8 @@ def refuse_missing_fields(source: InputConfig, manifest: Manifest) -> None:
         ("records_without_label", "label", source.label),
         ("records_without_language", "language", source.language),
     ):
+        if key == "label" and source.may_lack_label(first):
+            continue
         if split.rows and split.counters.get(counter, 0) >= split.rows:
             raise engine.RunError(
                 f"input.{key}: no record of split {first!r} has the field {name!r}; name the field that holds it"
