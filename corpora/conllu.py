@@ -20,14 +20,16 @@ goes on.
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
 _COLUMNS = ("ID", "FORM", "LEMMA", "UPOS", "XPOS", "FEATS", "HEAD", "DEPREL", "DEPS", "MISC")
-_WORD_ID = re.compile(r"[1-9][0-9]*\Z")
-_RANGE_ID = re.compile(r"([1-9][0-9]*)-([1-9][0-9]*)\Z")
+_WORD_ID = re.compile(r"[1-9][0-9]{0,8}\Z")  # nine digits: Python refuses to read thousands of them
+_RANGE_ID = re.compile(r"([1-9][0-9]{0,8})-([1-9][0-9]{0,8})\Z")
+_HEAD = re.compile(r"[0-9]{1,9}\Z")
 _EMPTY_ID = re.compile(r"[0-9]+\.[1-9][0-9]*\Z")
+_MARK = re.compile(r"#\s*(newdoc|newpar)(?:\s+id)?\s*(?:=(.*))?\Z", re.DOTALL)
 _EXCERPT = 80
 
 
@@ -57,6 +59,7 @@ class ConlluSentence:
     sent_id: str  # "" when the file gives none
     doc_id: str  # of the last `# newdoc id = ...`, "" before any
     starts_document: bool  # a `# newdoc` comment stands before this sentence
+    starts_paragraph: bool  # a `# newpar` or `# newdoc` comment does
     text: str
     forms: tuple[str, ...]
     lemmas: tuple[str, ...]
@@ -70,7 +73,10 @@ class ConlluSentence:
     multiword_tokens: int  # ranges over two words or more
     unsplit_multiwords: int  # of these, the ones whose words all got the range's whole span
     empty_nodes: int  # skipped
-    warnings: tuple[str, ...]
+    space_after: (
+        bool  # white space, or a new paragraph, follows the sentence: no SpaceAfter=No on its last word
+    )
+    warnings: tuple[str, ...]  # one for each range of a single word
 
     @property
     def has_parse(self) -> bool:
@@ -99,24 +105,51 @@ def parse_conllu(
     lines: Iterable[bytes | str], *, source: str = "", on_error: Callable[[ConlluError], None] | None = None
 ) -> Iterator[ConlluSentence]:
     """As `read_conllu`, from lines in memory; each may end in LF or CRLF. A last blank line is not needed."""
-    doc_id, pending_document = "", False
+    parse = SentenceParser(source)
     for block in _blocks(lines):
         try:
-            comments, rows = _split_block(block)
-            for key, value in comments:
-                if key in ("newdoc", "newdoc id"):
-                    doc_id, pending_document = value, True
-            if not rows:
-                continue  # comments alone: a file head, or a document mark that holds for the next sentence
-            sentence = _sentence(comments, rows, block[0][0], doc_id, pending_document)
-        except _BadLineError as error:
-            failure = ConlluError(error.message, error.line, source)
+            sentence = parse([line for _, line in block], block[0][0])
+        except ConlluError as error:
             if on_error is None:
-                raise failure from None
-            on_error(failure)
+                raise error from None
+            on_error(error)
             continue
-        pending_document = False
-        yield sentence
+        if sentence is not None:
+            yield sentence
+
+
+class SentenceParser:
+    """Parses the sentences of one file in order; keeps the marks of documents and paragraphs meanwhile.
+
+    A mark holds for the next sentence that can be read: it may stand before a blank line, or on a sentence
+    that is malformed.
+    """
+
+    def __init__(self, source: str = "") -> None:
+        self._source = source
+        self._doc_id, self._document, self._paragraph = "", False, False
+
+    def __call__(self, lines: Sequence[bytes | str], number: int = 1) -> ConlluSentence | None:
+        """The sentence of some lines without line ends, none of them blank; None if they are comments alone.
+
+        `number` is the first line's, from 1. Raises `ConlluError`.
+        """
+        for line in lines:
+            if line[:1] not in ("#", b"#"):
+                continue
+            mark = _MARK.match(line if isinstance(line, str) else line.decode("utf-8", "replace"))
+            if mark and mark[1] == "newdoc":
+                self._doc_id, self._document = (mark[2] or "").strip(" \t"), True
+            self._paragraph |= mark is not None
+        try:
+            comments, rows = _split_block(lines, number)
+            if not rows:
+                return None
+            sentence = _sentence(comments, rows, number, self._doc_id, self._document, self._paragraph)
+        except _BadLineError as error:
+            raise ConlluError(error.message, error.line, self._source) from None
+        self._document = self._paragraph = False
+        return sentence
 
 
 class _BadLineError(Exception):
@@ -164,16 +197,16 @@ def _blocks(lines: Iterable[bytes | str]) -> Iterator[list[tuple[int, bytes | st
         yield block
 
 
-def _split_block(block: list[tuple[int, bytes | str]]) -> tuple[list[tuple[str, str]], list[_Row]]:
+def _split_block(lines: Sequence[bytes | str], number: int) -> tuple[list[tuple[str, str]], list[_Row]]:
     comments: list[tuple[str, str]] = []
     rows: list[_Row] = []
-    for number, raw in block:
+    for at, raw in enumerate(lines, number):
         if isinstance(raw, bytes):
             try:
                 line = raw.decode("utf-8")
             except UnicodeDecodeError as error:
                 where = f"byte 0x{raw[error.start]:02x} at byte {error.start} of the line"
-                raise _BadLineError(f"not UTF-8 ({where}); convert the file", number) from None
+                raise _BadLineError(f"not UTF-8 ({where}); convert the file", at) from None
         else:
             line = raw
         if line.startswith("#"):
@@ -183,18 +216,23 @@ def _split_block(block: list[tuple[int, bytes | str]]) -> tuple[list[tuple[str, 
         columns = line.split("\t")
         if len(columns) != len(_COLUMNS):
             raise _BadLineError(
-                f"expected 10 columns separated by TAB, found {len(columns)}: {line[:_EXCERPT]!r}", number
+                f"expected 10 columns separated by TAB, found {len(columns)}: {line[:_EXCERPT]!r}", at
             )
         if "" in columns:
             raise _BadLineError(
-                f"column {_COLUMNS[columns.index('')]} is empty; CoNLL-U writes `_` for no value", number
+                f"column {_COLUMNS[columns.index('')]} is empty; CoNLL-U writes `_` for no value", at
             )
-        rows.append(_Row(number, columns))
+        rows.append(_Row(at, columns))
     return comments, rows
 
 
 def _sentence(
-    comments: list[tuple[str, str]], rows: list[_Row], line: int, doc_id: str, starts_document: bool
+    comments: list[tuple[str, str]],
+    rows: list[_Row],
+    line: int,
+    doc_id: str,
+    starts_document: bool,
+    starts_paragraph: bool,
 ) -> ConlluSentence:
     words, tokens, empty_nodes, warnings = _tokens_and_words(rows)
     named = dict(reversed(comments))  # of a comment given twice, the first holds
@@ -203,13 +241,18 @@ def _sentence(
         text, spans = _rebuilt_text(tokens)
     else:
         spans = _located(tokens, text, line)
+    columns = list(zip(*[word.columns for word in words], strict=True))
     starts: list[int] = []
     stops: list[int] = []
     unsplit = 0
     for token, (start, stop) in zip(tokens, spans, strict=True):
+        if token.words == 1:
+            starts.append(start)
+            stops.append(stop)
+            continue
         forms = [word.columns[1] for word in words[len(starts) : len(starts) + token.words]]
         parts = _inside(forms, text[start:stop])
-        unsplit += parts is None and len(forms) > 1
+        unsplit += parts is None
         for low, high in parts or [(0, stop - start)] * len(forms):
             starts.append(start + low)
             stops.append(start + high)
@@ -218,25 +261,27 @@ def _sentence(
         sent_id=named.get("sent_id", ""),
         doc_id=doc_id,
         starts_document=starts_document,
+        starts_paragraph=starts_paragraph,
         text=text,
-        forms=tuple(word.columns[1] for word in words),
-        lemmas=_column(words, 2),
-        upos=_column(words, 3),
-        xpos=_column(words, 4),
-        feats=_column(words, 5),
+        forms=columns[1],
+        lemmas=_values(columns[2]),
+        upos=_values(columns[3]),
+        xpos=_values(columns[4]),
+        feats=_values(columns[5]),
         heads=_heads(words),
-        deprels=_column(words, 7),
+        deprels=_values(columns[7]),
         starts=tuple(starts),
         stops=tuple(stops),
         multiword_tokens=sum(token.words > 1 for token in tokens),
         unsplit_multiwords=unsplit,
         empty_nodes=empty_nodes,
+        space_after=tokens[-1].row.space_after,
         warnings=tuple(warnings),
     )
 
 
-def _column(words: list[_Row], index: int) -> tuple[str, ...]:
-    return tuple("" if (value := word.columns[index]) == "_" else value for word in words)
+def _values(column: tuple[str, ...]) -> tuple[str, ...]:
+    return tuple(["" if value == "_" else value for value in column]) if "_" in column else column
 
 
 def _tokens_and_words(rows: list[_Row]) -> tuple[list[_Row], list[_Token], int, list[str]]:
@@ -270,7 +315,7 @@ def _tokens_and_words(rows: list[_Row]) -> tuple[list[_Row], list[_Token], int, 
             empty_nodes += 1
         else:
             raise _BadLineError(
-                f"ID {name!r} is not a word (3), a range (3-4) or an empty node (3.1)", row.line
+                f"ID {name[:_EXCERPT]!r} is not a word (3), a range (3-4) or an empty node (3.1)", row.line
             )
     if covered > len(words):
         raise _BadLineError(f"a range covers words up to {covered}, found {len(words)}", rows[-1].line)
@@ -286,9 +331,9 @@ def _heads(words: list[_Row]) -> tuple[int, ...]:
         if value == "_":
             heads.append(-1)
             continue
-        if not (value.isascii() and value.isdigit()) or int(value) > len(words) or int(value) == index + 1:
+        if not _HEAD.match(value) or int(value) > len(words) or int(value) == index + 1:
             raise _BadLineError(
-                f"HEAD {value!r} of word {index + 1} is not 0 (root), another word of the sentence "
+                f"HEAD {value[:_EXCERPT]!r} of word {index + 1} is not 0 (root), another word of the sentence "
                 f"(1 to {len(words)}) or `_` (not parsed)",
                 word.line,
             )
@@ -348,9 +393,7 @@ def _located(tokens: list[_Token], text: str, line: int) -> list[tuple[int, int]
 
 
 def _inside(forms: list[str], surface: str) -> list[tuple[int, int]] | None:
-    """Spans of the words within their token when they spell it, whatever the case; else None."""
-    if len(forms) == 1:
-        return [(0, len(surface))]
+    """Spans of two words or more within their token when they spell it, whatever the case; else None."""
     spans: list[tuple[int, int]] = []
     at = 0
     for form in forms:

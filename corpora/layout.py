@@ -34,7 +34,7 @@ _ONLY_FOR = {
     "text": _FIELDS,
     "text_pair": _FIELDS,
     "score": _FIELDS,
-    "id": _FIELDS,
+    "id": (*_FIELDS, "conllu"),
     "language": _FIELDS,
     "separator": _FIELDS,
     "label_optional": _FIELDS,
@@ -104,7 +104,8 @@ class InputConfig(BaseModel):
     """`jsonl`: parts of the text to put signs around, each with the keys `text` and `start` (fields), `left` and
     `right` (signs): the two mentions that CLUEWSC 2020 asks about."""
     id: str | None = None
-    """Field that holds a unique id; without it ids are made from path and byte offset."""
+    """Field that holds a unique id; without it ids are made from path and byte offset (in tables, row number).
+    `conllu`: `sent_id`, or `newdoc` where a document is one."""
     language: str | None = None
     """Field that holds each record's language, where the corpus mixes them."""
     header: list[str] | None = None

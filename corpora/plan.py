@@ -16,6 +16,7 @@ from collections.abc import Iterator
 from corpora import files
 from corpora.blocks import Block, Part
 from corpora.layout import InputConfig
+from corpora.readers import conllu
 from corpora.readers.columns import find_columns
 
 MIN_BLOCK_BYTES, MAX_BLOCK_BYTES = 2**20, 8 * 2**20
@@ -41,10 +42,13 @@ def plan_blocks(layout: InputConfig, config_dir: str, block_bytes: int | None = 
     """
     if block_bytes is not None and block_bytes < 1:
         raise ValueError(f"block_bytes must be at least 1, found {block_bytes}")
+    if layout.format == "conllu":
+        conllu.check_layout(layout)
     listings = {split: _list(split, patterns, config_dir) for split, patterns in layout.files.items()}
     if layout.format in ("tsv", "csv"):
-        for path, info in (item for listed in listings.values() for item in listed):
-            find_columns(path, info.path, layout)
+        for split, listed in listings.items():
+            for path, info in listed:
+                find_columns(path, info.path, layout, may_lack_label=layout.may_lack_label(split))
     if block_bytes is None:
         total = sum(info.size for listed in listings.values() for _, info in listed)
         block_bytes = min(max(total // 64, MIN_BLOCK_BYTES), MAX_BLOCK_BYTES)

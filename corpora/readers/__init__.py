@@ -10,9 +10,11 @@ Reasons of rejects:
     bad_json         not one JSON object on the line, or NaN
     duplicate_key    a JSON object with the same key twice
     bad_unicode      a lone surrogate (`"\\ud800"`)
+    bad_conllu       a sentence of a treebank that is not CoNLL-U, or whose tree is none
     bad_csv          a quote where none can be, or one that never closes
     bad_type         a field of another type than text (or a number, where one will do)
     bad_score        a score that is no finite number
+    bad_mention      a mention that does not stand in the text where the record says
     unequal_fields   another number of fields than there are columns
     unequal_counts   another number of labels than of source tokens
     missing_text, missing_label, missing_id, empty_text, empty_label, empty_token
@@ -31,6 +33,7 @@ from corpora import files
 from corpora.layout import InputConfig
 from corpora.readers.columns import ColumnError, find_columns
 from corpora.readers.conll import read_conll
+from corpora.readers.conllu import read_conllu
 from corpora.readers.fields import Mapper
 from corpora.readers.jsonl import read_jsonl
 from corpora.readers.lines import LineNumbers
@@ -67,7 +70,8 @@ def read_block(
         on_reject: called for each record that cannot be used.
         batch_bytes: at most this much text a table, in bytes of UTF-8; a longer record comes alone.
         on_count: called with a counter's name and what to add: `orphan_inside`, I- labels without
-            the B- they need; `pages`, `redirects` and `other_namespace` of a Wikipedia dump.
+            the B- they need; `labels_skipped`, records of `skip_labels`; `overlapping_mentions`, which have
+            no label; `pages`, `redirects` and `other_namespace` of a Wikipedia dump.
 
     Raises:
         CorruptFileError: a compressed file ends early or is damaged.
@@ -79,6 +83,8 @@ def read_block(
         raise ValueError(
             "input.format 'conll' holds labels of tokens; task 'classify' needs jsonl, tsv or csv"
         )
+    if layout.format == "conllu" and task not in ("pretrain", "tag"):
+        raise ValueError(f"input.format 'conllu' is for task 'pretrain' or 'tag', not {task!r}")
     if layout.format == "wikipedia" and task != "pretrain":
         raise ValueError(f"input.format 'wikipedia' holds no labels; task {task!r} needs another format")
     sink = Sink(
@@ -88,7 +94,7 @@ def read_block(
         on_reject=on_reject,
         on_count=on_count,
     )
-    mapper = Mapper(layout, task, language, sink)
+    mapper = Mapper(layout, task, language, sink, block.split)
     for part in block.parts:
         numbers = LineNumbers(part)
         sink.begin(part.name, numbers)
@@ -97,6 +103,8 @@ def read_block(
                 yield from read_text(file, part, layout, sink, numbers)
             elif layout.format == "conll":
                 yield from read_conll(file, part, layout, task, language, sink, numbers)
+            elif layout.format == "conllu":
+                yield from read_conllu(file, part, layout, task, language, sink, numbers)
             elif layout.format == "wikipedia":
                 yield from read_wikipedia(file, part, layout, language, sink, numbers)
             elif layout.format == "jsonl":

@@ -49,6 +49,8 @@ def test_what_cannot_be_entered_in_its_middle_stays_whole(tmp_path: Path) -> Non
     assert _ranges(_plan(tmp_path, files="a.csv", format="csv")) == [[("a.csv", 0, None)]]
     whole = _plan(tmp_path, files="a.txt", format="text", document="file")
     assert _ranges(whole) == [[("a.txt", 0, None)]]
+    bank = {"files": "a.txt", "format": "conllu"}
+    assert [len(_plan(tmp_path, document=d, **bank)) for d in ("blank_line", "newdoc", "file")] == [5, 1, 1]
     for document in ("line", "blank_line"):
         assert len(_plan(tmp_path, files="a.txt", format="text", document=document)) == 5
 
@@ -101,6 +103,7 @@ def test_columns_are_checked_before_any_work(tmp_path: Path) -> None:
     (tmp_path / "b.tsv").write_bytes(b"\xef\xbb\xbftext_a\tlable\r\nx\t1\r\n")
     (tmp_path / "c.tsv").write_bytes(b"label\tlabel\ttext_a\n")
     (tmp_path / "blank.tsv").write_bytes(b"\n\n")
+    (tmp_path / "bare.tsv").write_bytes(b"x\t1\n")
     layout = {"format": "tsv", "text": "text_a", "label": "label"}
     assert len(_plan(tmp_path, files=["a.tsv", "blank.tsv"], **layout)) == 1
     with pytest.raises(ColumnError) as caught:
@@ -110,7 +113,7 @@ def test_columns_are_checked_before_any_work(tmp_path: Path) -> None:
     with pytest.raises(ColumnError, match="2 times"):
         _plan(tmp_path, files="c.tsv", **layout)
     with pytest.raises(ColumnError, match=r"input.header has no column 'text_a'"):
-        _plan(tmp_path, files="a.tsv", **layout, header=["text", "label"])
+        _plan(tmp_path, files="bare.tsv", **layout, header=["text", "label"])
 
 
 def test_blocks_follow_the_size_of_the_corpus_by_default(tmp_path: Path) -> None:
