@@ -6,6 +6,7 @@ vectorised code can be held against it. Everything is a function of the `random.
 
 from __future__ import annotations
 
+import copy
 import itertools
 import random
 from collections.abc import Iterable, Mapping, Sequence
@@ -35,11 +36,13 @@ def metadata(task: str, groups: Iterable[str], /, **changes: Any) -> dict[str, A
         "stage": "encode",
         "task": task,
         "fingerprint": "f" * 16,
-        "labels": [] if task == "pretrain" else LABELS,
+        "labels": LABELS if task in ("classify", "tag") else [],
         "special_ids": special,
         "vocab_size": VOCAB,
         "max_length": 64,
     }
+    if task == "span":
+        meta["misaligned"] = "drop"
     if "syntax" in groups:
         meta["deprels"] = DEPRELS
     if "coarse" in groups:
@@ -54,7 +57,7 @@ def metadata(task: str, groups: Iterable[str], /, **changes: Any) -> dict[str, A
 
 
 class _Segment:
-    """Words of one segment: text, and per word its character span, its tokens' spans, its sentence."""
+    """Words of one segment: text, and per word its pieces' spans and ids, and its sentence."""
 
     def __init__(self, rng: random.Random, words: int) -> None:
         self.text, self.words, self.sentences = "", [], []
@@ -67,26 +70,37 @@ class _Segment:
             if index and rng.random() < 0.3:
                 sentence += 1
             cuts = sorted({start, stop, *(rng.randint(start, stop) for _ in range(rng.randint(0, 2)))})
-            self.words.append(list(itertools.pairwise(cuts)))
+            ids = [rng.choice([UNK, rng.randint(5, VOCAB - 1)]) for _ in cuts[1:]]
+            self.words.append([(a, b, i) for (a, b), i in zip(itertools.pairwise(cuts), ids, strict=True)])
             self.sentences.append(sentence)
-        self.text += rng.choice(["", " ", "。"])
+        self.text += rng.choice(["", " ", "\u3000"])
+
+    def part(self, start: int, stop: int) -> _Segment:
+        """The same text with pieces [start, stop) alone, counted over all words."""
+        made, index = copy.copy(self), 0
+        made.words, made.sentences = [], []
+        for pieces, sentence in zip(self.words, self.sentences, strict=True):
+            kept = [piece for number, piece in enumerate(pieces, index) if start <= number < stop]
+            index += len(pieces)
+            if kept:
+                made.words.append(kept)
+                made.sentences.append(sentence)
+        return made
+
+    def moved(self, shift: int) -> _Segment:
+        """The same words, their spans `shift` characters further on."""
+        made = copy.copy(self)
+        made.words = [[(a + shift, b + shift, i) for a, b, i in pieces] for pieces in self.words]
+        return made
+
+    @property
+    def pieces(self) -> list[tuple[int, int, int]]:
+        return [piece for pieces in self.words for piece in pieces]
 
 
-def make_row(
-    rng: random.Random,
-    task: str,
-    groups: Iterable[str],
-    identity: str,
-    *,
-    pair: bool | None = None,
-    most_words: int = 6,
-) -> Row:
-    """One valid row; every column of every group is made, and those not asked for are left out."""
-    pair = (rng.random() < 0.5 and task != "tag") if pair is None else pair
-    least = 0 if rng.random() < 0.1 else 1
-    segments = [_Segment(rng, rng.randint(least, most_words)) for _ in range(2 if pair else 1)]
-    row: Row = {"id": identity, "text": segments[0].text, "text_pair": segments[1].text if pair else None}
-    row |= {k: [] for k in ("input_ids", "token_type_ids", "char_starts", "char_stops", "word_index")}
+def lay(rng: random.Random, segments: Sequence[_Segment], *, cut: bool = False) -> Row:
+    """Columns of all groups for [CLS] A [SEP] or [CLS] A [SEP] B [SEP], without the last [SEP] if `cut`."""
+    row: Row = {k: [] for k in ("input_ids", "token_type_ids", "char_starts", "char_stops", "word_index")}
     row |= {k: [] for k in ("word_heads", "word_deprels", "sentence_index")}
     row |= {k: [] for k in ("coarse_ids", "coarse_token_type_ids", "coarse_index")}
 
@@ -111,25 +125,121 @@ def make_row(
             row["sentence_index"].append(sentence + segment.sentences[index])
             if index == 0 or rng.random() < 0.7:
                 coarse(kind, rng.choice([UNK, rng.randint(5, COARSE_VOCAB - 1)]))
-            for start, stop in pieces:
-                token(kind, rng.choice([UNK, rng.randint(5, VOCAB - 1)]), start, stop, word)
+            for start, stop, identity in pieces:
+                token(kind, identity, start, stop, word)
         sentence = (row["sentence_index"] or [-1])[-1] + 1
-        coarse(kind, SEP)
-        token(kind, SEP, 0, 0, -1)
+        if not (cut and segment is segments[-1]):
+            coarse(kind, SEP)
+            token(kind, SEP, 0, 0, -1)
 
     row["word_heads"] = make_heads(rng, row["sentence_index"], extra_roots=0.1)
     row["word_deprels"] = [rng.randrange(len(DEPRELS)) for _ in row["word_heads"]]
     row["word_dfs_in"], row["word_dfs_out"] = depth_first(row["word_heads"])
-    row |= make_tree(rng, row["input_ids"], row["token_type_ids"])
+    return row | make_tree(rng, row["input_ids"], row["token_type_ids"])
+
+
+def make_row(
+    rng: random.Random,
+    task: str,
+    groups: Iterable[str],
+    identity: str,
+    *,
+    pair: bool | None = None,
+    most_words: int = 6,
+) -> Row:
+    """One valid row; every column of every group is made, and those not asked for are left out.
+
+    Of task `span` it is the first window of a question.
+    """
+    if task == "span":
+        return make_windows(rng, groups, identity.rpartition("#")[0], most_words=most_words)[0]
+    if task == "choice":
+        return make_choices(rng, groups, identity, most_words=most_words)
+    if task == "seq2seq":
+        pair = True
+    pair = (rng.random() < 0.5 and task != "tag") if pair is None else pair
+    least = 0 if rng.random() < 0.1 and task != "seq2seq" else 1
+    segments = [_Segment(rng, rng.randint(least, most_words)) for _ in range(2 if pair else 1)]
+    row: Row = {"id": identity, "text": segments[0].text, "text_pair": segments[1].text if pair else None}
+    cut = task == "seq2seq" and rng.random() < 0.3
+    row |= lay(rng, segments, cut=cut)
     if task == "pretrain":
         row["label"] = rng.randint(0, 1) if pair else None
     elif task == "classify":
         scored = rng.random() < 0.5
         row["label"] = None if scored else rng.randrange(len(LABELS))
         row["label_score"] = rng.randrange(65) / 64 if scored else None  # exact in float32
+    elif task == "seq2seq":
+        row["target_cut"] = cut
     else:
         row |= make_tags(rng, row)
     return {name: row[name] for name in row_schema(task, groups).names}
+
+
+def make_windows(
+    rng: random.Random, groups: Iterable[str], question: str, *, most_words: int = 6
+) -> list[Row]:
+    """All windows of one question: an answer, several, none known, or none at all."""
+    asked, context = _Segment(rng, rng.randint(1, 3)), _Segment(rng, rng.randint(1, 2 * most_words))
+    pieces = context.pieces
+    size = rng.randint(1, len(pieces))
+    stride = rng.randint(1, size)
+    spans = [(0, min(size, len(pieces)))]
+    while spans[-1][1] < len(pieces):
+        start = spans[-1][0] + stride
+        spans.append((start, min(start + size, len(pieces))))
+    impossible = rng.random() < 0.2
+    first = rng.randrange(len(pieces))
+    last = rng.randint(first, min(first + 3, len(pieces) - 1))
+    answers = [] if impossible or rng.random() < 0.2 else [context.text[pieces[first][0] : pieces[last][1]]]
+    answer = (first, last) if answers else None
+    if answers and rng.random() < 0.5:
+        answers.insert(rng.randint(0, 1), "another")
+    rows = []
+    for number, (start, stop) in enumerate(spans):
+        row: Row = {"id": f"{question}#{number}", "text": asked.text, "text_pair": context.text}
+        row |= lay(rng, [asked, context.part(start, stop)])
+        before = len(asked.pieces) + 2
+        inside = answer is not None and start <= answer[0] and answer[1] < stop
+        row["answer_start"] = before + first - start if inside else 0
+        row["answer_stop"] = before + last - start + 1 if inside else 1
+        row |= {"is_impossible": impossible, "answers": answers}
+        best = [most_context(spans, piece) == number for piece in range(start, stop)]
+        row["is_max_context"] = [False] * before + best + [False]
+        rows.append({name: row[name] for name in row_schema("span", groups).names})
+    return rows
+
+
+def most_context(spans: Sequence[tuple[int, int]], piece: int) -> int:
+    """The window in which a piece has most context: BERT's rule, the first of equal ones."""
+    best, score = -1, float("-inf")
+    for number, (start, stop) in enumerate(spans):
+        if start <= piece < stop:
+            here = min(piece - start, stop - 1 - piece) + 0.01 * (stop - start)
+            if here > score:
+                best, score = number, here
+    return best
+
+
+def make_choices(rng: random.Random, groups: Iterable[str], identity: str, *, most_words: int = 6) -> Row:
+    """A question with two to four choices, each a sequence of its own."""
+    passage = _Segment(rng, rng.randint(1, most_words))
+    lines = [_Segment(rng, rng.randint(1, most_words)) for _ in range(rng.randint(2, 4))]
+    row: Row = {"id": identity, "text": passage.text, "text_pair": "\n".join(line.text for line in lines)}
+    row |= {"label": rng.choice([None, *range(len(lines))]), "choice_starts": [], "choice_stops": []}
+    lengths: Row = {f"choice_{k}": [] for k in ("lengths", "words", "coarse", "tree", "branches")}
+    at = 0
+    for line in lines:
+        row["choice_starts"].append(at)
+        row["choice_stops"].append(at + len(line.text))
+        laid = lay(rng, [passage, line.moved(at)])
+        at += len(line.text) + 1
+        for name, values in laid.items():
+            row.setdefault(name, []).extend(values)
+        counted = ("input_ids", "word_heads", "coarse_ids", "tree_ids", "branch_triples")
+        for name, of in zip(lengths, counted, strict=True):
+            lengths[name].append(len(laid[of]))
+    return {name: (row | lengths)[name] for name in row_schema("choice", groups).names}
 
 
 def make_tags(rng: random.Random, row: Row) -> Row:
@@ -273,7 +383,23 @@ def make_document(rng: random.Random, identity: str, *, parsed: bool, pair: bool
         text, notes = _annotated(rng, parsed)
         row["text_pair"] = text if second else None
         row |= {f"{name}_pair": value if second else None for name, value in notes.items()}
+        if second:
+            row |= rng.choice([{}, _answers(rng, text), _lines(text)])
     return row
+
+
+def _answers(rng: random.Random, text: str) -> Row:
+    """Gold answers of a question on `text`, some of unknown place; or none."""
+    starts = [rng.randrange(len(text)) for _ in range(rng.choice([0, 1, 3]))]
+    answers = [text[start : start + rng.randint(1, 5)] for start in starts]
+    known = [rng.choice([start, start, -1]) for start in starts]
+    return {"answers": answers, "answer_starts": known, "is_impossible": not answers}
+
+
+def _lines(text: str) -> Row:
+    """The lines of `text` as choices."""
+    starts = [0, *(i + 1 for i, char in enumerate(text) if char == "\n")]
+    return {"choice_starts": starts, "choice_stops": [*(s - 1 for s in starts[1:]), len(text)]}
 
 
 def _annotated(rng: random.Random, parsed: bool) -> tuple[str, Row]:
@@ -302,8 +428,14 @@ def _annotated(rng: random.Random, parsed: bool) -> tuple[str, Row]:
 
 
 def make_rows(seed: int, task: str, groups: Iterable[str], count: int) -> list[Row]:
+    """`count` rows; of task `span` all windows of as many questions as that takes, so it may be a few more."""
     rng = random.Random(seed)
-    return [make_row(rng, task, groups, f"doc{seed}@{i}#0") for i in range(count)]
+    if task != "span":
+        return [make_row(rng, task, groups, f"doc{seed}@{i}#0") for i in range(count)]
+    rows: list[Row] = []
+    while len(rows) < count:
+        rows += make_windows(rng, groups, f"doc{seed}@{len(rows)}")
+    return rows
 
 
 def make_documents(seed: int, count: int, *, parsed: bool = True, pair: bool = False) -> list[Row]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from corpora.verify.facts import RowFacts
-from corpora.verify.tokens import check_ids, check_special, check_types, segments
+from corpora.verify.tokens import check_ids, check_special, check_types, cut_targets, segments
 from corpora.verify.view import View
 
 
@@ -14,7 +14,7 @@ def check_coarse(view: View, facts: RowFacts) -> None:
     special = facts.coarse_special_ids
     assert special is not None and facts.coarse_vocab_size is not None  # RowFacts.read saw to it
     view = check_ids(view, "coarse_ids", "coarse_ids", facts.coarse_vocab_size)
-    check_special(view, "coarse_ids", "coarse_special_tokens", special)
+    check_special(view, "coarse_ids", "coarse_special_tokens", special, cut_targets(view))
     view = view.good()
     check_types(
         view,

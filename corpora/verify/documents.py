@@ -7,6 +7,8 @@ from functools import cache
 import numpy as np
 
 from corpora.schema import Column, annotated_columns
+from corpora.verify.answers import check_document_answers
+from corpora.verify.choices import check_lines
 from corpora.verify.view import Bools, Ints, View, check_lengths, check_nulls, check_spans, endless
 
 
@@ -45,10 +47,15 @@ class DocumentRules:
             self._check_text(view.good(), suffix)
         return {"words": words}
 
+    def finish(self) -> None:
+        """Documents say nothing of each other."""
+
     def _check_labels(self, view: View) -> None:
         score = view.column("label_score").fill_null(0).to_numpy(zero_copy_only=False)
         view.fail_rows("label", ~np.isfinite(score), lambda r: f"label_score is {score[r]}")
         check_spans(view, "tags", "tag_starts", "tag_stops", view.text_lengths("text"), "source token")
+        check_document_answers(view)
+        check_lines(view)
 
     def _check_text(self, view: View, suffix: str) -> None:
         of = "text_pair" if suffix else "text"

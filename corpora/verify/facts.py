@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import Any
+from typing import Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
@@ -41,6 +41,8 @@ class RowFacts(BaseModel):
     tree_max_length: int | None = None
     max_positions: int | None = None
     graph: _GraphFacts | None = None
+    misaligned: Literal["drop", "widen"] = "drop"
+    """`span`: whether an answer's tokens may stand for more than the answer."""
 
     @classmethod
     def read(cls, metadata: dict[str, Any], groups: Iterable[str]) -> RowFacts:

@@ -125,6 +125,8 @@ class _Verifier:
             self._counts.update(rows=batch.num_rows)
             if self._progress is not None:
                 self._progress(self._counts["rows"], self._total)
+        if rules is not None:
+            rules.finish()
         if total != shard.rows:
             self._findings.add("rows", f"{total:,} rows, the manifest says {shard.rows:,}", shard.name)
 

@@ -28,24 +28,43 @@ def is_control(ids: Ints, special: SpecialIds) -> Bools:
     return flags
 
 
-def check_special(view: View, name: str, rule: str, special: SpecialIds) -> None:
-    """[CLS] first, [SEP] last and after segment A of a pair, no control token elsewhere."""
+def check_special(view: View, name: str, rule: str, special: SpecialIds, cut: Bools | None = None) -> None:
+    """[CLS] first, [SEP] last and after segment A of a pair, no control token elsewhere.
+
+    `cut` bool[R]: rows whose segment B was cut, so that no [SEP] ends them.
+    """
     shape, ids = view.shape(name), view.flat(name)
-    wanted = 1 + ~view.null("text_pair")
+    open_ended = np.zeros(len(view), bool) if cut is None else cut
+    wanted = 1 + ~view.null("text_pair") - open_ended
     view.fail_rows(
         rule, shape.lengths < 2, lambda r: f"{name} has {shape.lengths[r]} tokens, expected at least 2"
     )
     first, last = shape.first, np.zeros(len(ids), bool)
     last[shape.offsets[1:][shape.lengths > 0] - 1] = True
-    view.fail(rule, shape, first & (ids != special.cls), lambda i: f"{name} starts with {ids[i]}, not [CLS]")
-    view.fail(rule, shape, last & (ids != special.sep), lambda i: f"{name} ends with {ids[i]}, not [SEP]")
     is_sep = ids == special.sep
+    view.fail(rule, shape, first & (ids != special.cls), lambda i: f"{name} starts with {ids[i]}, not [CLS]")
+    view.fail(
+        rule,
+        shape,
+        last & (is_sep == open_ended[shape.row]),
+        lambda i: (
+            f"{name} ends with "
+            + ("[SEP] behind a target that was cut" if is_sep[i] else f"{ids[i]}, not [SEP]")
+        ),
+    )
     count = shape.per_row(is_sep)
     view.fail_rows(
         rule, count != wanted, lambda r: f"{name} has {count[r]} [SEP], expected {wanted[r]} for its segments"
     )
     stray = is_control(ids, special) & ~is_sep & ~first
     view.fail(rule, shape, stray, lambda i: f"{name}[{shape.position[i]}] is the control token {ids[i]}")
+
+
+def cut_targets(view: View) -> Bools | None:
+    """bool[R]: rows whose target was cut; None for a task without targets."""
+    if "target_cut" not in view.batch.schema.names:
+        return None
+    return view.column("target_cut").to_numpy(zero_copy_only=False).astype(bool)
 
 
 def segments(view: View, name: str, special: SpecialIds) -> Ints:

@@ -64,7 +64,7 @@ class View:
     """Some rows of a shard. `rows` are their numbers in the shard, int64[R]."""
 
     def __init__(self, batch: pa.RecordBatch, rows: Ints, shard: str, findings: Findings) -> None:
-        self.batch, self.rows, self.shard, self._findings = batch, rows, shard, findings
+        self.batch, self.rows, self.shard, self.findings = batch, rows, shard, findings
         self.bad = np.zeros(batch.num_rows, bool)
         self._shapes: dict[str, Shape] = {}
         self._flat: dict[str, npt.NDArray] = {}
@@ -77,21 +77,21 @@ class View:
         if not self.bad.any():
             return self
         keep = ~self.bad
-        return View(self.batch.filter(pa.array(keep)), self.rows[keep], self.shard, self._findings)
+        return View(self.batch.filter(pa.array(keep)), self.rows[keep], self.shard, self.findings)
 
     def fresh(self) -> View:
         """The same rows with nothing found in them."""
-        view = View(self.batch, self.rows, self.shard, self._findings)
+        view = View(self.batch, self.rows, self.shard, self.findings)
         view._shapes, view._flat = self._shapes, self._flat
         return view
 
     def is_broken(self, rule: str) -> bool:
         """Whether anything in the folder was found to break `rule` so far."""
-        return self._findings.counts[rule] > 0
+        return self.findings.counts[rule] > 0
 
     def fail_folder(self, rule: str, detail: str) -> None:
         """A problem that is none of these rows'."""
-        self._findings.add(rule, detail)
+        self.findings.add(rule, detail)
 
     def column(self, name: str) -> pa.Array:
         return self.batch.column(self.batch.schema.get_field_index(name))
@@ -133,11 +133,16 @@ class View:
             rows = np.flatnonzero(flags)
             self._fail(rule, rows, lambda index: detail(int(rows[index])))
 
+    def fail_named(self, rule: str, row: int, identity: str, detail: str) -> None:
+        """A row of the shard breaks `rule`; it may lie in another view."""
+        self.findings.add_rows(rule, self.shard, [(row, identity)], lambda _: detail)
+
     def _fail(self, rule: str, rows: Ints, detail: Callable[[int], str]) -> None:
+        """As `fail_rows`, with the indices of the rows; `detail` is told an index into `rows`."""
         self.bad[rows] = True
         ids = self.batch.column(0)
         named = [(int(self.rows[r]), ids[int(r)].as_py()) for r in rows[:SHOWN_PER_RULE]]
-        self._findings.add_rows(rule, self.shard, named, detail, len(rows))
+        self.findings.add_rows(rule, self.shard, named, detail, len(rows))
 
 
 def numbers(array: pa.Array) -> Ints:

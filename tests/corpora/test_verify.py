@@ -17,7 +17,9 @@ from corpora.schema import METADATA_KEY
 from corpora.verify import RULES, Problem, Report, verify
 from corpora.verify.folder import _hash
 from tests.corpora import (
+    test_verify_answers,
     test_verify_branch_tokens,
+    test_verify_choices,
     test_verify_documents,
     test_verify_rows,
     test_verify_tree,
@@ -201,11 +203,16 @@ def test_every_rule_is_shown_to_fire():
             test_verify_tree,
             test_verify_branch_tokens,
             test_verify_documents,
+            test_verify_answers,
+            test_verify_choices,
         )
         for case in module.CASES
     ]
     cases += [case.rule for case in test_verify_rows.CLASSIFY_CASES + test_verify_rows.TAG_CASES]
-    cases += [case.rule for case in test_verify_tree.DEEP_CASES]
+    cases += [case.rule for case in test_verify_tree.DEEP_CASES + test_verify_choices.EMPTY]
+    cases += [rule for rule, *_ in test_verify_answers.WINDOWS] + [
+        c.rule for _, c in test_verify_choices.TARGETS
+    ]
     assert {*cases, "graph", *(case[0] for case in CASES)} == set(
         RULES
     )  # `graph`: in test_verify_branch_tokens

@@ -23,6 +23,11 @@ BY_HAND = {
     "tag_starts": [0, 2],
     "tag_stops": [1, 4],
     "tag_labels": ["O", "B"],
+    "answers": ["在", "我", FAMILY],
+    "answer_starts": [6, -1, 1],
+    "is_impossible": False,
+    "choice_starts": [0],
+    "choice_stops": [8],
     "sentence_starts": [0, 6],
     "sentence_stops": [5, 14],
     "word_starts": [0, 1, 2, 4, 6, 10, 13],
@@ -84,13 +89,25 @@ CASES = [
     breaks("tags", "negative", at("tag_starts", 0, -1)),
     breaks("tags", "beyond", at("tag_stops", 1, 99)),
     breaks("tags", "overlap", at("tag_stops", 0, 3)),
-    breaks("pair_annotations", "no-text", put(text_pair=None)),
+    breaks("pair_annotations", "no-text", put(text_pair=None), "answers", "choices"),
     breaks("pair_annotations", "no-words", put(**dict.fromkeys((n for n in ANNOTATIONS if "word" in n), None))),
     breaks("pair_annotations", "no-sentences", put(sentence_starts_pair=None, sentence_stops_pair=None)),
     breaks("heads_range", "beyond", at("word_heads", 0, 7)),
     breaks("heads_range", "negative", at("word_heads_pair", 1, -1)),
     breaks("heads_sentence", "other", at("word_heads", 0, 4)),
     breaks("heads_cycle", "two", put(word_heads=[2, 1, 0, 1, 4, 4, 4])),
+    breaks("lengths", "G", put(answer_starts=[6, -1])),
+    breaks("lengths", "G-null", put(answer_starts=None)),
+    breaks("lengths", "N", put(choice_stops=[])),
+    breaks("nulls", "answer", at("answers", 1, None)),
+    breaks("answers", "beside", at("answer_starts", 0, 5)),
+    breaks("answers", "first-text", at("answer_starts", 1, 0)),
+    breaks("answers", "beyond", at("answer_starts", 0, 99)),
+    breaks("answers", "from-the-end", at("answer_starts", 0, -2)),
+    breaks("answers", "utf16", at("answer_starts", 0, 9)),
+    breaks("impossible", "answers", put(is_impossible=True)),
+    breaks("choices", "one-short", at("choice_stops", 0, 7)),
+    breaks("choices", "two", put(choice_starts=[0, 7], choice_stops=[6, 8])),
     breaks("label", "nan", put(label_score=float("nan"))),
 ]  # fmt: skip
 
@@ -127,6 +144,40 @@ def test_a_document_of_white_space_has_no_words(tmp_path):
         tmp_path, documents_schema(parsed=False), {"train": [[row]]}, stage="annotate", task="classify"
     )
     assert verify(str(folder)).ok
+
+
+TWO_LINES = {"text_pair": "a b\n\n你", "choice_starts": [0, 4, 5], "choice_stops": [3, 4, 6]}
+LINE_CASES = [
+    breaks("choices", "joined", put(choice_starts=[0, 5], choice_stops=[4, 6])),
+    breaks("choices", "late", put(choice_starts=[1, 4, 5])),
+    breaks("choices", "beyond", put(choice_stops=[3, 4, 7])),
+    breaks("choices", "backwards", put(choice_starts=[0, 4, 3], choice_stops=[3, 2, 6])),
+    breaks("choices", "order", put(choice_starts=[5, 4, 0], choice_stops=[6, 4, 3])),
+    breaks("choices", "cut-elsewhere", put(choice_starts=[0, 3, 5], choice_stops=[2, 4, 6])),
+]
+
+
+@pytest.mark.parametrize("case", LINE_CASES, ids=str)
+def test_choices_that_are_no_lines_are_found(case, tmp_path):
+    second = {"sentence_starts_pair": [0, 5], "sentence_stops_pair": [3, 6], "word_starts_pair": [0, 2, 5]}
+    second |= {"word_stops_pair": [1, 3, 6], "word_heads_pair": [0, 0, 2], "word_deprels_pair": ["dep"] * 3}
+    row = {
+        **BY_HAND,
+        **TWO_LINES,
+        **second,
+        "word_pos_pair": ["X"] * 3,
+        "answers": None,
+        "answer_starts": None,
+    }
+    expect(
+        tmp_path,
+        case,
+        row,
+        make_documents(4, 9, pair=True),
+        documents_schema(pair=True),
+        "annotate",
+        "classify",
+    )
 
 
 def test_white_space_is_that_of_python_for_every_character():
