@@ -97,9 +97,10 @@ def plan_encode(
 def label_names(config: Config, annotated: Manifest) -> list[str]:
     """Label names in index order: the config's, or those of the first split that has any (`O` first, then sorted).
 
-    Raises ConfigError when another split holds a label that the list lacks.
+    Only labels of classes and tags have names. Raises ConfigError when another split holds a label that the list
+    lacks.
     """
-    if config.task == "pretrain" or config.input.score:
+    if config.task not in ("classify", "tag") or config.input.score:
         return []
     splits = {name: split.sets.get("labels", []) for name, split in annotated.splits.items()}
     first = next((name for name, found in splits.items() if found), next(iter(splits)))

@@ -37,7 +37,9 @@ def encode_settings(config: Config, labels: Sequence[str], policy: Mapping[str, 
     """
     found: dict[str, Any] = {"task": config.task, "seed": config.seed}
     found |= {"input.text_pair": config.input.text_pair, "input.score": config.input.score}
-    found |= flat("encode", config.encode.model_dump(mode="json", exclude={"tokenizer", "coarse"}))
+    if config.task == "span":
+        found["input.train_splits"] = config.input.train_splits
+    found |= flat("encode", encode_section(config))
     found["encode.labels"] = list(labels)
     if config.graph is not None and "tree" in config.encode.columns:
         found |= flat("graph", policy)
@@ -48,6 +50,12 @@ def encode_settings(config: Config, labels: Sequence[str], policy: Mapping[str, 
                 _last_part(build.stop) if isinstance(build.stop, str) else sorted(build.stop)
             )
     return found
+
+
+def encode_section(config: Config) -> dict[str, Any]:
+    """The `encode` section as far as its task reads it, without files."""
+    others = {"pretrain", "span", "seq2seq"} - {config.task}
+    return config.encode.model_dump(mode="json", exclude={"tokenizer", "coarse", *others})
 
 
 def flat(prefix: str, values: Mapping[str, Any]) -> dict[str, Any]:

@@ -11,6 +11,9 @@ from kg.match import Matcher, Mentions
 from kg.tree.ragged import expand
 from kg.tree.rows import Trunks, Words, check_offsets
 
+_AROUND = 32
+"""Characters before and behind a window's words that folding may look at, far more than any one character has marks."""
+
 
 @dataclass(frozen=True)
 class Anchors:
@@ -38,23 +41,104 @@ def find_anchors(matcher: Matcher, trunks: Trunks, by_words: bool) -> Anchors:
 
     Raises GraphError where offsets do not fit their text, or words are wanted and not given.
     """
-    texts = [text or "" for pair in zip(*trunks.texts, strict=True) for text in pair]
-    mentions = matcher.words(texts, *_interleave(trunks)) if by_words else matcher.longest(texts)
-    return _align(trunks, texts, mentions)
+    line = _Line.of(trunks)
+    if by_words:
+        mentions = _words(matcher, line.texts, *_interleave(trunks), trunks.windows)
+    else:
+        mentions = _longest(matcher, line, trunks.windows)
+    return _align(line, mentions)
 
 
-def _align(trunks: Trunks, texts: list[str], mentions: Mentions) -> Anchors:
-    # One number line for all texts: text k begins at base[k], and no two texts touch, so that one
-    # binary search over all tokens finds the tokens of any mention.
-    lengths = np.fromiter(map(len, texts), np.int64, len(texts))
-    base = np.cumsum(lengths + 1) - (lengths + 1)
-    token = np.flatnonzero(~trunks.special)
-    row_of = np.repeat(np.arange(len(trunks.row_offsets) - 1), np.diff(trunks.row_offsets))
-    text = 2 * row_of[token] + trunks.type_ids[token]
-    starts = base[text] + trunks.char_starts[token]
-    stops = base[text] + trunks.char_stops[token]
-    check_offsets(text, trunks.char_starts[token], starts, stops, base + lengths)
+@dataclass(frozen=True)
+class _Line:
+    """Tokens of all texts on one number line; text 2r is segment A of row r, 2r + 1 its segment B.
 
+    Text k begins at `base[k]`, and no two texts touch, so that one binary search over all tokens finds the
+    tokens of any mention.
+    """
+
+    texts: list[str]
+    base: np.ndarray  # int64[2R]
+    token: np.ndarray  # int64[n], tokens that are not special
+    text: np.ndarray  # int64[n], rising
+    starts: np.ndarray  # int64[n]
+    stops: np.ndarray  # int64[n]
+
+    @classmethod
+    def of(cls, trunks: Trunks) -> _Line:
+        texts = [text or "" for pair in zip(*trunks.texts, strict=True) for text in pair]
+        lengths = np.fromiter(map(len, texts), np.int64, len(texts))
+        base = np.cumsum(lengths + 1) - (lengths + 1)
+        token = np.flatnonzero(~trunks.special)
+        row_of = np.repeat(np.arange(len(trunks.row_offsets) - 1), np.diff(trunks.row_offsets))
+        text = 2 * row_of[token] + trunks.type_ids[token]
+        starts = base[text] + trunks.char_starts[token]
+        stops = base[text] + trunks.char_stops[token]
+        check_offsets(text, trunks.char_starts[token], starts, stops, base + lengths)
+        return cls(texts, base, token, text, starts, stops)
+
+    def kept(self) -> tuple[np.ndarray, np.ndarray]:
+        """Characters of each text, int64[2R], from its first token here to its last; 0 and 0 without any."""
+        begins = np.searchsorted(self.text, np.arange(len(self.texts)))
+        ends = np.searchsorted(self.text, np.arange(len(self.texts)), side="right")
+        some = np.flatnonzero(begins < ends)
+        low, high = np.zeros(len(self.texts), np.int64), np.zeros(len(self.texts), np.int64)
+        low[some] = self.starts[begins[some]] - self.base[some]
+        high[some] = self.stops[ends[some] - 1] - self.base[some]
+        return low, high
+
+
+def _longest(matcher: Matcher, line: _Line, windows: bool) -> Mentions:
+    """Mentions of all texts. Rows that share a text (windows of it, choices about it) have it searched once."""
+    number: dict[str, int] = {}
+    which = np.fromiter(
+        (number.setdefault(text, len(number)) for text in line.texts), np.int64, len(line.texts)
+    )
+    if len(number) == len(which) and not windows:
+        return matcher.longest(line.texts)
+    distinct = list(number)
+    found = matcher.longest(distinct)
+    sizes = np.fromiter(map(len, distinct), np.int64, len(distinct))
+    base = (np.cumsum(sizes + 1) - (sizes + 1))[found.texts]
+    edges = np.cumsum(np.concatenate(([0], sizes + 1)))  # where each distinct text begins on their own line
+    low, high = line.kept() if windows else (np.zeros(len(which), np.int64), sizes[which])
+    # Mentions do not overlap: those that reach into [low, high) lie side by side.
+    first = np.searchsorted(base + found.stops, edges[which] + low, side="right")
+    last = np.maximum(np.searchsorted(base + found.starts, edges[which] + high), first)
+    chosen = expand(first, last - first)
+    return Mentions(
+        np.repeat(np.arange(len(which)), last - first).astype(np.int32),
+        found.starts[chosen],
+        found.stops[chosen],
+        found.subjects[chosen],
+    )
+
+
+def _words(
+    matcher: Matcher,
+    texts: list[str],
+    starts: np.ndarray,
+    stops: np.ndarray,
+    offsets: np.ndarray,
+    windows: bool,
+) -> Mentions:
+    """Words that are mentions. Of a window's text only the part around its words is looked at: a long text has many
+    windows."""
+    if not windows:
+        return matcher.words(texts, starts, stops, offsets)
+    low, high = np.zeros(len(texts), np.int64), np.zeros(len(texts), np.int64)
+    some = np.flatnonzero(np.diff(offsets))
+    low[some] = np.maximum(starts[offsets[some]] - _AROUND, 0)
+    high[some] = stops[offsets[some + 1] - 1] + _AROUND
+    parts = [text[a:b] for text, a, b in zip(texts, low.tolist(), high.tolist(), strict=True)]
+    shift = np.repeat(low, np.diff(offsets))
+    found = matcher.words(parts, starts - shift, stops - shift, offsets)
+    moved = low[found.texts].astype(np.int32)
+    return Mentions(found.texts, found.starts + moved, found.stops + moved, found.subjects)
+
+
+def _align(line: _Line, mentions: Mentions) -> Anchors:
+    base, token, text, starts, stops = line.base, line.token, line.text, line.starts, line.stops
     of_text = mentions.texts.astype(np.int64)
     begin, end = base[of_text] + mentions.starts, base[of_text] + mentions.stops
     first = np.searchsorted(starts, begin)  # the first token that starts there or later

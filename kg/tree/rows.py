@@ -112,6 +112,9 @@ class Trunks:
     """Texts of segment A and of segment B, R of each."""
     words: tuple[Words, Words | None] | None = None
     """Words of segment A and of segment B, for `match="words"`."""
+    windows: bool = False
+    """Rows are windows of their texts: a mention without a token here is another window's matter, and is not
+    counted."""
 
 
 @dataclass(frozen=True)

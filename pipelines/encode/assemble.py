@@ -5,7 +5,8 @@ block into columns. Spans never break the budget ([CLS] A [SEP] or [CLS] A [SEP]
 `max_length`), are never empty, and are never cut inside a grapheme cluster unless the row would
 be empty otherwise.
 
-`pipelines.encode.pretrain` has the rows of pretraining.
+Rows of `classify`, `choice` (a row a choice) and `tag` are here; `pipelines.encode.pretrain`, `.span` and
+`.seq2seq` have the others.
 
 Shapes: R rows, N flat tokens, U source tokens.
 """
@@ -42,19 +43,28 @@ class Rows:
     labels: NDArray[np.int32] | None = None
     """[R], `pretrain` with pairs: 0 = B follows A, 1 = B is random"""
     counters: Counter[str] = field(default_factory=Counter)
+    unended: NDArray[np.bool_] | None = None
+    """[R], `seq2seq`: no [SEP] ends segment B, which was cut before its end"""
 
     def __len__(self) -> int:
         return len(self.documents)
 
     def lengths(self) -> Ints:
         """Tokens of each row with its special tokens, int64[R]."""
-        return (self.stops - self.starts).sum(axis=1) + 2 + (self.texts[:, 1] >= 0)
+        lengths: Ints = (self.stops - self.starts).sum(axis=1) + 2 + (self.texts[:, 1] >= 0)
+        return lengths if self.unended is None else lengths - self.unended
 
     def slice(self, start: int, stop: int) -> Rows:
         """Rows [start, stop), without the counters."""
         part = slice(start, stop)
-        labels = None if self.labels is None else self.labels[part]
-        return Rows(self.documents[part], self.texts[part], self.starts[part], self.stops[part], labels)
+        return Rows(
+            self.documents[part],
+            self.texts[part],
+            self.starts[part],
+            self.stops[part],
+            None if self.labels is None else self.labels[part],
+            unended=None if self.unended is None else self.unended[part],
+        )
 
 
 # --- cutting ----------------------------------------------------------------------------------
@@ -101,12 +111,15 @@ def longest_first(a: ArrayLike, b: ArrayLike, budget: int) -> tuple[Ints, Ints]:
 # --- classify and tag -------------------------------------------------------------------------
 
 
-def classify_rows(tokens: Tokens, pairs: Ints, max_length: int, cutter: Cutter) -> Rows:
-    """One row a document: its text, or text and second text, cut to the budget.
+def classify_rows(
+    tokens: Tokens, pairs: Ints, max_length: int, cutter: Cutter, documents: Ints | None = None
+) -> Rows:
+    """One row a pair: a text, or text and second text, cut to the budget.
 
     Args:
-        pairs: [R, 2], text of segment A, which is the document's number, and of B; -1 without a second
-            text. Texts without tokens must be left out before.
+        pairs: [R, 2], text of segment A and of B; -1 without a second text. Texts without tokens must be
+            left out before.
+        documents: [R], document of each pair; default: the number of its text.
 
     A single text is cut at its end; of a pair, tokens go from the end of the longer side.
     Counters: `truncated_rows`.
@@ -127,7 +140,8 @@ def classify_rows(tokens: Tokens, pairs: Ints, max_length: int, cutter: Cutter) 
     for row, side in np.argwhere(cut).tolist():
         stops[row, side] = cutter.stop(texts[row, side], starts[row, side], stops[row, side])
     counters = Counter(truncated_rows=int(cut.any(axis=1).sum()))
-    return Rows(texts[:, 0].copy(), texts, starts, stops, None, counters)
+    names = texts[:, 0] if documents is None else documents
+    return Rows(names.copy(), texts, starts, stops, None, counters)
 
 
 def tag_rows(tokens: Tokens, units: Ints, documents: Ints, max_length: int, cutter: Cutter) -> Rows:

@@ -30,7 +30,8 @@ List = tuple[NDArray[Any], Ints]
 
 @dataclass(frozen=True)
 class Frame:
-    """[CLS] A [SEP], or [CLS] A [SEP] B [SEP], for rows whose segments have given lengths."""
+    """[CLS] A [SEP], or [CLS] A [SEP] B [SEP], for rows whose segments have given lengths; the last [SEP] of
+    some may be left out."""
 
     offsets_r: Ints
     inner: Ints
@@ -40,9 +41,14 @@ class Frame:
     types_t: NDArray[np.int8]
 
     @classmethod
-    def of(cls, lengths_r2: Ints, paired_r: NDArray[np.bool_]) -> Frame:
+    def of(
+        cls, lengths_r2: Ints, paired_r: NDArray[np.bool_], unended_r: NDArray[np.bool_] | None = None
+    ) -> Frame:
+        """`unended_r`: rows with a segment B that no [SEP] ends."""
         a, b = lengths_r2[:, 0], lengths_r2[:, 1]
         second = np.where(paired_r, b + 1, 0)
+        if unended_r is not None:
+            second -= unended_r
         offsets = bounds(a + 2 + second)
         begins = np.stack((offsets[:-1] + 1, offsets[:-1] + a + 2), axis=1)
         types = np.zeros(int(offsets[-1]), np.int8)
@@ -82,26 +88,29 @@ class Trunk:
             "char_stops": (self.stops_t, offsets),
         }
 
-    def for_trees(self, words: tuple[kg.tree.Words, kg.tree.Words] | None) -> kg.tree.Trunks:
-        """The same in `kg`'s terms; `words` as `segment_words` gives them, for `match: words`."""
+    @property
+    def special_t(self) -> NDArray[np.bool_]:
+        """Whether each token is [CLS] or [SEP]."""
         special = np.ones(len(self.ids_t), dtype=bool)
         special[self.frame.inner] = False
+        return special
+
+    def for_trees(
+        self, words: tuple[kg.tree.Words, kg.tree.Words] | None, *, windows: bool = False
+    ) -> kg.tree.Trunks:
+        """The same in `kg`'s terms; `words` as `segment_words` gives them, for `match: words`; `windows` where
+        rows are windows of their texts."""
         return kg.tree.Trunks(
             self.frame.offsets_r,
             self.ids_t,
             self.frame.types_t,
             self.starts_t,
             self.stops_t,
-            special,
+            self.special_t,
             (self.texts_r, self.pairs_r),
             words,
+            windows,
         )
-
-    def scatter(self, values_n: NDArray[Any], special: int) -> NDArray[Any]:
-        """A number of every flat token as a column; `special` on special tokens."""
-        column = np.full(len(self.ids_t), special, values_n.dtype)
-        column[self.frame.inner] = values_n[self.source]
-        return column
 
 
 def lay_trunk(
@@ -116,7 +125,7 @@ def lay_trunk(
             (pretraining), up to the end of that one's grapheme cluster.
     """
     lengths = rows.stops - rows.starts
-    frame = Frame.of(lengths, rows.texts[:, 1] >= 0)
+    frame = Frame.of(lengths, rows.texts[:, 1] >= 0, rows.unended)
     source = ranges(rows.starts.ravel(), lengths.ravel())
     strings = texts.strings
     sides: list[list[str | None]] = []
@@ -224,18 +233,21 @@ def syntax_columns(trunk: Trunk, row_words: RowWords, words: Words) -> dict[str,
 def coarse_columns(
     trunk: Trunk, row_words: RowWords, coarse_ids_d: NDArray[np.int32], special: Mapping[str, int]
 ) -> dict[str, List]:
-    """The `coarse` group: a coarse token for every word of the row, between its own special tokens.
+    """The `coarse` group: a coarse token for every word of the row, between its own special tokens: a last
+    [SEP] where the row has one.
 
     A fine token of no word points where the fine token before it does.
     """
-    frame = Frame.of(row_words.lengths_r2, trunk.rows.texts[:, 1] >= 0)
+    unended = trunk.rows.unended
+    frame = Frame.of(row_words.lengths_r2, trunk.rows.texts[:, 1] >= 0, unended)
     ids = frame.fill(coarse_ids_d[row_words.words_w], special)
     fine = trunk.frame.offsets_r
     at = np.full(len(trunk.ids_t), -1, np.int64)
     tied = row_words.index_t >= 0
     at[tied] = frame.inner[row_words.index_t[tied]]
     at[fine[:-1]] = frame.offsets_r[:-1]
-    at[fine[1:] - 1] = frame.offsets_r[1:] - 1
+    ended = slice(None) if unended is None else ~unended
+    at[fine[1:][ended] - 1] = frame.offsets_r[1:][ended] - 1
     paired = trunk.rows.texts[:, 1] >= 0
     at[trunk.frame.begins_r2[paired, 1] - 1] = frame.begins_r2[paired, 1] - 1
     at = np.maximum.accumulate(at)  # absolute positions only grow, so this fills gaps from the left
@@ -293,9 +305,14 @@ def record_batch(schema: pa.Schema, columns: Mapping[str, pa.Array | Sequence[An
         column = columns[item.name]
         if isinstance(column, tuple):
             values, offsets = column
-            flat = pa.array(np.ascontiguousarray(values), item.type.value_type)
-            column = pa.ListArray.from_arrays(pa.array(offsets.astype(np.int32)), flat, type=item.type)
+            column = list_array(values, offsets, item.type)
         elif not isinstance(column, pa.Array):
             column = pa.array(column, item.type)
         arrays.append(column)
     return pa.RecordBatch.from_arrays(arrays, schema=schema)
+
+
+def list_array(values: NDArray[Any] | pa.Array, offsets: Ints, kind: pa.ListType) -> pa.ListArray:
+    """A list column of type `kind`."""
+    flat = values if isinstance(values, pa.Array) else pa.array(np.ascontiguousarray(values), kind.value_type)
+    return pa.ListArray.from_arrays(pa.array(offsets.astype(np.int32)), flat, type=kind)

@@ -1,8 +1,8 @@
-"""A batch of annotated documents as flat arrays: what stage 2 computes on.
+"""Annotated documents as flat arrays: what stage 2 computes on.
 
-The texts of a batch are its documents' texts, followed, where the corpus has pairs, by their second texts:
-n texts for m documents, n = m or 2m. All words of all texts lie in one array, all tokens in
-another.
+The texts of a table are its documents' texts, followed, where the corpus has pairs, by their second texts:
+n texts for m documents, n = m or 2m (`pipelines.encode.batch` makes distinct texts of them, and of choices texts
+of their own). All words of all texts lie in one array, all tokens in another.
 
 Shapes: n texts, N tokens, D words, S sentences. Offsets count characters of their own text.
 """
@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 
 from pipelines import forest
 from pipelines.encode.tokenizer import Tokens
-from pipelines.ragged import Ints, bounds
+from pipelines.ragged import Ints, bounds, ranges
 
 
 @dataclass(frozen=True)
@@ -78,6 +78,32 @@ def read_words(table: pa.Table, sides: Sequence[str], chars: Ints, deprels: Sequ
         heads = forest.absolute(relative, offsets)
         relations = np.concatenate([_relations(table[f"word_deprels{side}"], deprels) for side in sides])
     return Words(offsets, starts, stops, sentence.astype(np.int64), heads, relations)
+
+
+def cut_words(words: Words, chars: Ints, texts: Ints, starts: Ints, stops: Ints) -> Words:
+    """Words of k slices of texts, each slice a text of its own; slices may overlap and lie in any order.
+
+    A word belongs to a slice that holds its first character, and ends with it at the latest; a head outside
+    the slice makes its word a root.
+
+    Args:
+        chars: [n+1], as `Texts` has them.
+        texts, starts, stops: [k], the text that each slice is of, and its characters.
+    """
+    keys = np.repeat(chars[:-1], np.diff(words.offsets)) + words.starts
+    low = np.searchsorted(keys, chars[texts] + starts, "left")
+    high = np.maximum(np.searchsorted(keys, chars[texts] + stops, "left"), low)
+    sizes = high - low
+    chosen = ranges(low, sizes)
+    base, end = np.repeat(starts, sizes), np.repeat(stops - starts, sizes)
+    return Words(
+        offsets=bounds(sizes),
+        starts=words.starts[chosen] - base,
+        stops=np.minimum(words.stops[chosen] - base, end),
+        sentences=words.sentences[chosen],
+        heads=None if words.heads is None else forest.cut(words.heads, low, high)[0],
+        deprels=None if words.deprels is None else words.deprels[chosen],
+    )
 
 
 def attach(tokens: Tokens, chars: Ints, words: Words) -> tuple[Words, Ints, int]:

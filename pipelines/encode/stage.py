@@ -27,60 +27,47 @@ from numpy.typing import NDArray
 from corpora.blocks import Block, Part
 from corpora.manifest import Manifest
 from corpora.plan import MAX_BLOCK_BYTES
-from corpora.records import EXCERPT_CHARS, Reject
-from corpora.schema import IGNORED_LABEL, SCHEMA_VERSION, row_schema
+from corpora.schema import SCHEMA_VERSION, row_schema
 from corpora.shards import ShardError, check_shard, open_shard, read_batches
 from pipelines.config import Config
 from pipelines.encode import columns
-from pipelines.encode.assemble import NONE, Cutter, Rows, classify_rows, tag_rows
-from pipelines.encode.labels import Labels, first_pieces, source_tokens
-from pipelines.encode.pretrain import pretrain_rows, sentence_bounds
-from pipelines.encode.source import Texts, Words, attach, flat_list, read_texts, read_words
-from pipelines.encode.tokenizer import Tokens
+from pipelines.encode.batch import Batch, read_batch
+from pipelines.encode.choice import gather
+from pipelines.encode.labels import Labels
+from pipelines.encode.source import Words, attach
+from pipelines.encode.tasks import Made, Tasks
 from pipelines.encode.tools import Tools
 from pipelines.engine import BlockWriter, Stage
 from pipelines.ragged import Ints, bounds
-from pipelines.settings import encode_settings
+from pipelines.settings import encode_section, encode_settings
 
 CODE_VERSION = 2
 """Raised whenever this stage gives other rows for the same documents and config."""
 CHUNK_ROWS = 4096
 CHUNK_TOKENS = 1 << 20
-"""Rows, and trunk tokens, laid out at a time: what bounds memory beside the batch itself."""
+CHUNK_CHARS = 1 << 24
+"""Rows, trunk tokens, and characters of their texts, laid out at a time: what bounds memory beside the batch itself."""
 
 
 @dataclass(frozen=True)
-class _Batch:
-    """A batch of documents, tokenized."""
+class _Words:
+    """Words with tokens, and what belongs to them."""
 
-    table: pa.Table
-    split: str
-    sides: tuple[str, ...]
-    texts: Texts
-    tokens: Tokens
-    units: Ints
-    """`tag`: source token of each token"""
-    unit_labels: NDArray[np.int16]
-    """`tag`: label of each source token"""
-    unit_spans: tuple[Ints, Ints]
-    """`tag`: first character of each source token, and one past its last"""
-
-    @cached_property
-    def cutter(self) -> Cutter:
-        return Cutter(self.texts.strings, self.tokens)
-
-    def sizes(self) -> Ints:
-        """Tokens of each text."""
-        return np.diff(self.tokens.offsets)
+    words: Words
+    tied: Ints
+    """Word of each token"""
+    coarse: NDArray[np.int32] | None
+    """Coarse id of each word"""
 
 
 class Encode(Stage):
     """Annotated shard in, shard of training rows out. See the schema in `corpora.schema`.
 
     Counters: `records` (documents read), `rows`, `tokens`, `unknown_tokens`, `truncated_rows`; by
-    task `labels_truncated`, `units_without_pieces`, and those of `pretrain.pretrain_rows`; with
+    task `labels_truncated`, `units_without_pieces`, `truncated_choices`, `targets_cut`, and those of
+    `pretrain.pretrain_rows` and `span.span_rows`, with `answers_not_on_tokens` in splits that do not train; with
     words `words_without_tokens`; with the coarse group `coarse_tokens`, `unknown_coarse_tokens`; with
-    the tree group those of `kg.tree.Trees`. Rejects: `no_tokens`, `no_labels`.
+    the tree group those of `kg.tree.Trees`. Rejects: those of `pipelines.encode.tasks`.
     """
 
     name = "encode"
@@ -121,7 +108,8 @@ class Encode(Stage):
             "pair": len(self._sides) == 2,
             "score": config.input.score,
             # Files count by content (identities), not by name.
-            "encode": config.encode.model_dump(mode="json", exclude={"tokenizer", "coarse"}),
+            "encode": encode_section(config),
+            "trains": config.input.train_splits if config.task == "span" else None,
             "graft": self._tools.policy_facts() if "tree" in self._groups else None,
             "labels": self._labels.names,
             "deprels": self._deprels,
@@ -143,6 +131,7 @@ class Encode(Stage):
             "task": self._config.task,
             "labels": self._labels.names,
             "deprels": self._deprels if "syntax" in self._groups else [],
+            **({"misaligned": self._config.encode.span.misaligned} if self._config.task == "span" else {}),
             "fingerprint": self.fingerprint,
             **self._tools.facts(),
             **self.identities(),
@@ -189,139 +178,77 @@ class Encode(Stage):
     def encode_table(self, table: pa.Table, split: str, out: BlockWriter) -> None:
         """Rows of annotated documents."""
         out.count(records=len(table))
-        batch = self._read(table, split, out)
-        make = {"pretrain": self._pretrain, "classify": self._classify, "tag": self._tag}
-        self._write(batch, make[self._config.task](batch, out), out)
+        wanted = bool({"syntax", "coarse"} & set(self._groups)) or self._tools.matches_words
+        deprels = self._deprels if "syntax" in self._groups else None
+        batch = read_batch(table, split, self._config.task, self._sides, words=wanted, deprels=deprels)
+        self._write(batch, self._tasks.make(batch, out), out)
 
-    def _read(self, table: pa.Table, split: str, out: BlockWriter) -> _Batch:
-        texts = read_texts(table, self._sides)
-        starts = stops = units = np.zeros(0, np.int64)
-        labels = np.zeros(0, np.int16)
-        if self._config.task == "tag":
-            starts, offsets = flat_list(table["tag_starts"])
-            stops, _ = flat_list(table["tag_stops"])
-            tokens, units, empty = self._tools.tokenizer.encode_units(texts.strings, starts, stops, offsets)
-            labels = self._labels.of_units(table, split, np.diff(offsets))
-            out.count(units_without_pieces=empty)
-        else:
-            tokens = self._tools.tokenizer.encode_texts(texts.strings)
-        return _Batch(table, split, self._sides, texts, tokens, units, labels, (starts, stops))
+    @cached_property
+    def _tasks(self) -> Tasks:
+        return Tasks(self._config, self._labels, self._tools.tokenizer)
 
-    def _pretrain(self, batch: _Batch, out: BlockWriter) -> Rows:
-        encode = self._config.encode
-        starts, offsets = flat_list(batch.table["sentence_starts"])
-        sentences = sentence_bounds(batch.tokens, batch.texts.chars, starts, offsets)
-        ids = batch.table["doc_id"].to_pylist()
-        return pretrain_rows(
-            encode.pretrain, encode.max_length, self._config.seed, ids, sentences, batch.cutter
-        )
-
-    def _classify(self, batch: _Batch, out: BlockWriter) -> Rows:
-        count = len(batch.table)
-        pairs = np.full((count, 2), NONE, np.int64)
-        pairs[:, 0] = np.arange(count)
-        if len(batch.sides) == 2:
-            present = batch.table["text_pair"].is_valid().to_numpy()
-            pairs[present, 1] = count + np.flatnonzero(present)
-        empty = (pairs >= 0) & (batch.sizes()[pairs] == 0)
-        self._reject(batch.table, empty.any(axis=1), "no_tokens", out)
-        keep = ~empty.any(axis=1)
-        return classify_rows(batch.tokens, pairs[keep], self._config.encode.max_length, batch.cutter)
-
-    def _tag(self, batch: _Batch, out: BlockWriter) -> Rows:
-        unlabelled = batch.table["tag_starts"].is_null().to_numpy()
-        empty = (batch.sizes() == 0) & ~unlabelled
-        self._reject(batch.table, unlabelled, "no_labels", out)
-        self._reject(batch.table, empty, "no_tokens", out)
-        keep = np.flatnonzero(~(unlabelled | empty))
-        return tag_rows(batch.tokens, batch.units, keep, self._config.encode.max_length, batch.cutter)
-
-    def _write(self, batch: _Batch, rows: Rows, out: BlockWriter) -> None:
-        out.count(**rows.counters)
-        words = tied = coarse = None
-        if {"syntax", "coarse"} & set(self._groups) or self._tools.matches_words:
-            deprels = self._deprels if "syntax" in self._groups else None
-            every = read_words(batch.table, batch.sides, batch.texts.chars, deprels)
-            words, tied, dropped = attach(batch.tokens, batch.texts.chars, every)
+    def _write(self, batch: Batch, made: Made, out: BlockWriter) -> None:
+        out.count(**made.rows.counters)
+        words = None
+        if batch.words is not None:
+            kept, tied, dropped = attach(made.tokens, batch.texts.chars, batch.words)
             out.count(words_without_tokens=dropped)
-            if self._tools.coarse is not None:
-                coarse = self._tools.coarse.look_up(batch.texts, words)
-        ids, labels = _row_ids(batch.table, rows), self._labels_of(batch, rows)
-        for start, stop in _chunks(rows.lengths()):
-            part = rows.slice(start, stop)
-            named: dict[str, Any] = {"id": ids[start:stop]} | {k: v[start:stop] for k, v in labels.items()}
-            named |= self._columns(batch, part, words, tied, coarse, out)
-            out.write(columns.record_batch(self._schema, named))
+            coarse = None if self._tools.coarse is None else self._tools.coarse.look_up(batch.texts, kept)
+            words = _Words(kept, tied, coarse)
+        ids = _row_ids(batch.table, made.documents)
+        for start, stop in _chunks(*self._sizes(batch, made)):
+            named = self._columns(batch, made, start, stop, words, out)
+            named |= {name: column.slice(start, stop - start) for name, column in made.columns.items()}
+            out.count(rows=stop - start)
+            out.write(columns.record_batch(self._schema, named | {"id": ids[start:stop]}))
+
+    def _sizes(self, batch: Batch, made: Made) -> tuple[Ints, Ints]:
+        """Tokens of every row (or question), and the most characters that its texts can have."""
+        tokens = made.rows.lengths()
+        if self._config.task == "pretrain":  # the texts are slices
+            return tokens, np.zeros_like(tokens)
+        characters = np.append(np.diff(batch.texts.chars), 0)[made.rows.texts].sum(axis=1)
+        if made.groups is None:
+            return tokens, characters
+        return np.diff(bounds(tokens)[made.groups]), np.diff(bounds(characters)[made.groups])
 
     def _columns(
-        self,
-        batch: _Batch,
-        rows: Rows,
-        words: Words | None,
-        tied: Ints | None,
-        coarse: NDArray[np.int32] | None,
-        out: BlockWriter,
+        self, batch: Batch, made: Made, start: int, stop: int, words: _Words | None, out: BlockWriter
     ) -> dict[str, Any]:
-        tokenizer = self._tools.tokenizer
+        """Columns of rows (or questions) [start, stop)."""
+        tokenizer, task = self._tools.tokenizer, self._config.task
+        low, high = (start, stop) if made.groups is None else made.groups[[start, stop]].tolist()
         trunk = columns.lay_trunk(
-            rows,
+            made.rows.slice(low, high),
             batch.texts,
-            batch.tokens,
+            made.tokens,
             tokenizer.special_ids,
-            whole_texts=self._config.task != "pretrain",
+            whole_texts=task != "pretrain",
         )
         unknown = int((trunk.ids_t == tokenizer.unknown_id).sum())
-        out.count(rows=len(rows), tokens=len(trunk.ids_t), unknown_tokens=unknown)
-        made: dict[str, Any] = {"text": trunk.texts_r, "text_pair": trunk.pairs_r, **trunk.columns()}
-        if self._config.task == "tag":
-            made["token_labels"] = (
-                trunk.scatter(first_pieces(batch.units, batch.unit_labels), IGNORED_LABEL),
-                trunk.frame.offsets_r,
-            )
-            made |= source_tokens(rows, batch.units, *batch.unit_spans)
+        out.count(tokens=len(trunk.ids_t), unknown_tokens=unknown)
+        found: dict[str, Any] = trunk.columns()
         laid = None
-        if words is not None and tied is not None:
-            laid = columns.lay_words(trunk, words, tied)
+        if words is not None:
+            laid = columns.lay_words(trunk, words.words, words.tied)
             if "syntax" in self._groups:
-                made |= columns.syntax_columns(trunk, laid, words)
-            if coarse is not None and self._tools.coarse is not None:
-                made |= columns.coarse_columns(trunk, laid, coarse, self._tools.coarse.special_ids)
-                known = coarse[laid.words_w] != self._tools.coarse.special_ids["unk"]
+                found |= columns.syntax_columns(trunk, laid, words.words)
+            if words.coarse is not None and self._tools.coarse is not None:
+                special = self._tools.coarse.special_ids
+                found |= columns.coarse_columns(trunk, laid, words.coarse, special)
+                known = words.coarse[laid.words_w] != special["unk"]
                 out.count(coarse_tokens=len(known), unknown_coarse_tokens=int((~known).sum()))
         if self._tools.trees is not None:
             of_segments = None
             if self._tools.matches_words and laid is not None and words is not None:
-                of_segments = columns.segment_words(trunk, laid, words)
-            trunks = trunk.for_trees(of_segments)
-            trees = self._tools.trees.build(trunks)
+                of_segments = columns.segment_words(trunk, laid, words.words)
+            trees = self._tools.trees.build(trunk.for_trees(of_segments, windows=task == "span"))
             out.count(**trees.counters)
-            made |= columns.tree_columns(trees)
-        return made
-
-    # --- labels and rejects -------------------------------------------------------------------
-
-    def _labels_of(self, batch: _Batch, rows: Rows) -> dict[str, pa.Array]:
-        if self._config.task == "tag":
-            return {}
-        if self._config.task == "pretrain":
-            labels = pa.nulls(len(rows), pa.int32()) if rows.labels is None else pa.array(rows.labels)
-            return {"label": labels}
-        table, chosen = batch.table, pa.array(rows.documents)
-        scores = table["label_score"].combine_chunks().take(chosen)
-        if self._config.input.score:
-            return {"label": pa.nulls(len(rows), pa.int32()), "label_score": scores}
-        known = self._labels.of_documents(table, batch.split)
-        return {"label": known.take(chosen), "label_score": scores}
-
-    def _reject(self, table: pa.Table, which: NDArray[np.bool_], reason: str, out: BlockWriter) -> None:
-        details = {
-            "no_tokens": "expected text, found only characters that the tokenizer removes (controls, spaces)",
-            "no_labels": "expected labelled source tokens, found none",
-        }
-        for index in np.flatnonzero(which).tolist():
-            path, _, byte = table["source"][index].as_py().rpartition("@")
-            excerpt = table["text"][index].as_py()[:EXCERPT_CHARS]
-            out.reject(Reject(path, int(byte), None, reason, details[reason], excerpt))
+            found |= columns.tree_columns(trees)
+        if made.groups is not None:
+            groups = made.groups[start : stop + 1] - low
+            return gather(found, groups, made.starts[low:high], trunk.special_t)
+        return found | {"text": trunk.texts_r, "text_pair": trunk.pairs_r}
 
 
 def _check(part: Part) -> None:
@@ -334,22 +261,22 @@ def _check(part: Part) -> None:
         ) from error
 
 
-def _row_ids(table: pa.Table, rows: Rows) -> list[str]:
+def _row_ids(table: pa.Table, documents: Ints) -> list[str]:
     """`<doc_id>#<n>`, n counting the rows of a document from 0."""
     names = table["doc_id"].to_pylist()
     seen = [0] * len(names)
     ids = []
-    for document in rows.documents.tolist():
+    for document in documents.tolist():
         ids.append(f"{names[document]}#{seen[document]}")
         seen[document] += 1
     return ids
 
 
-def _chunks(lengths: Ints) -> Iterator[tuple[int, int]]:
-    """Ranges of rows within `CHUNK_ROWS` and, but for a single longer row, `CHUNK_TOKENS`."""
-    total, start = bounds(lengths), 0
-    while start < len(lengths):
-        fits = int(np.searchsorted(total, total[start] + CHUNK_TOKENS, "right")) - 1
+def _chunks(tokens: Ints, characters: Ints) -> Iterator[tuple[int, int]]:
+    """Ranges of rows within `CHUNK_ROWS` and, but for a single larger row, `CHUNK_TOKENS` and `CHUNK_CHARS`."""
+    totals, start = ((bounds(tokens), CHUNK_TOKENS), (bounds(characters), CHUNK_CHARS)), 0
+    while start < len(tokens):
+        fits = min(int(np.searchsorted(t, t[start] + limit, "right")) - 1 for t, limit in totals)
         stop = min(max(fits, start + 1), start + CHUNK_ROWS)
         yield start, stop
         start = stop

@@ -11,6 +11,8 @@ from kg.graph import KnowledgeGraph
 from kg.tree import GraftPolicy, TreeBuilder
 from pipelines.config import Config, ConfigError
 from pipelines.encode.coarse import CoarseVocabulary
+from pipelines.encode.seq2seq import check_seq2seq
+from pipelines.encode.span import check_span
 from pipelines.encode.tokenizer import Tokenizer, load_tokenizer
 from pipelines.graphs import open_graph
 from pipelines.stop_list import stop_list
@@ -45,6 +47,10 @@ class Tools:
     @staticmethod
     def check(config: Config, config_path: str) -> None:
         """Find a wrong tokenizer, vocabulary, budget or label list before any work. Raises ConfigError."""
+        if config.task == "span":
+            check_span(config.encode)
+        if config.task == "seq2seq":
+            check_seq2seq(config.encode)
         tools = Tools(config, config_path)
         _ = tools.tokenizer, tools.coarse, tools.policy
         names = config.encode.labels or []

@@ -120,9 +120,11 @@ def table_of(documents: Sequence[Mapping[str, Any]], *, pair: bool = False, pars
 
 def config_of(task: str, *, groups: Sequence[str] = (), max_length: int = 32, **changes: Any) -> Config:
     """A config over the embedded vocabularies; `changes` replace or extend sections."""
-    files = {"format": "jsonl", "files": "x.jsonl"}
-    if task != "pretrain":
+    files = {"format": {"span": "squad", "choice": "race"}.get(task, "jsonl"), "files": "x.jsonl"}
+    if task in ("classify", "tag"):
         files["label"] = "label"
+    if task == "seq2seq":
+        files["text_pair"] = "text_pair"
     encode: dict[str, Any] = {
         "tokenizer": str(SAMPLES / "vocab.txt"),
         "max_length": max_length,
@@ -187,7 +189,7 @@ def encode(
 ) -> Encoded:
     """Encode one shard of documents, commit it, verify it, read it back."""
     folder.mkdir(parents=True, exist_ok=True)
-    pair = config.input.text_pair is not None
+    pair = config.input.has_pair
     parsed = config.annotate.parser != "none"
     table = table_of(documents, pair=pair, parsed=parsed)
     source = folder / "annotated.arrow"
