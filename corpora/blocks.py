@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from dataclasses import asdict, dataclass
+from typing import Any
 
 
 @dataclass(frozen=True)
@@ -19,6 +20,8 @@ class Part:
     stop: int | None
     sha256: str = ""
     """Hash (hex) that the file must have, where that is known: a shard of an earlier stage."""
+    pair: Part | None = None
+    """Of a source file: the range of its target file that holds the same lines."""
 
 
 @dataclass(frozen=True)
@@ -38,8 +41,12 @@ class Block:
     @classmethod
     def from_json(cls, raw: str) -> Block:
         body = json.loads(raw)
-        return cls(**{**body, "parts": tuple(Part(**part) for part in body["parts"])})
+        return cls(**{**body, "parts": tuple(_part(part) for part in body["parts"])})
 
     @property
     def shard_name(self) -> str:
         return f"{self.split}-{self.index:05d}-of-{self.count:05d}.arrow"
+
+
+def _part(body: dict[str, Any]) -> Part:
+    return Part(**{**body, "pair": _part(body["pair"]) if body.get("pair") else None})

@@ -4,7 +4,8 @@ Blocks follow from the config, the files' names and their sizes alone, so every 
 runner plans the same. Files of lines or of pages larger than a block are cut into even ranges; smaller
 files are packed together; a file that cannot be entered in its middle (compressed, CSV with its
 quoted newlines, a document per file) stays whole. A record belongs to the range that holds its
-first byte, see `corpora.readers.lines` and `corpora.readers.wikidump`.
+first byte, see `corpora.readers.lines` and `corpora.readers.wikidump`. Of parallel files the line ends count, too
+(`corpora.parallel`).
 """
 
 from __future__ import annotations
@@ -16,11 +17,15 @@ from collections.abc import Iterator
 from corpora import files
 from corpora.blocks import Block, Part
 from corpora.layout import InputConfig
+from corpora.parallel import cut_pair, find_targets
 from corpora.readers import conllu
 from corpora.readers.columns import find_columns
+from corpora.readers.jsonarray import is_array
 
 MIN_BLOCK_BYTES, MAX_BLOCK_BYTES = 2**20, 8 * 2**20
 _SPLITTABLE = ("text", "jsonl", "tsv", "conll", "conllu", "wikipedia")
+Targets = dict[str, tuple[str, files.FileInfo]]
+"""Path of a source file to path and facts of its target file."""
 COMPRESSED_WEIGHT = 4
 """Text compresses about four times: a packed compressed file counts for that much of a block."""
 
@@ -39,6 +44,7 @@ def plan_blocks(layout: InputConfig, config_dir: str, block_bytes: int | None = 
         FileNotFoundError, IsADirectoryError, ValueError: from `files.expand`, or a file that two
             patterns of one split name.
         ColumnError: a TSV or CSV file lacks a column; every header is read here, before any work.
+        PairError: source and target files do not belong together.
     """
     if block_bytes is not None and block_bytes < 1:
         raise ValueError(f"block_bytes must be at least 1, found {block_bytes}")
@@ -49,12 +55,17 @@ def plan_blocks(layout: InputConfig, config_dir: str, block_bytes: int | None = 
         for split, listed in listings.items():
             for path, info in listed:
                 find_columns(path, info.path, layout, may_lack_label=layout.may_lack_label(split))
+    targets: Targets = {}
+    if layout.format == "parallel":
+        for listed in listings.values():
+            targets |= find_targets(listed, layout.suffixes, config_dir)
     if block_bytes is None:
         total = sum(info.size for listed in listings.values() for _, info in listed)
+        total += sum(info.size for _, info in targets.values())
         block_bytes = min(max(total // 64, MIN_BLOCK_BYTES), MAX_BLOCK_BYTES)
     blocks = []
     for split, listed in listings.items():
-        groups = list(_pack(listed, layout, block_bytes))
+        groups = list(_pack(listed, layout, block_bytes, targets))
         for index, (parts, size) in enumerate(groups):
             blocks.append(Block(split, index, len(groups), parts, size))
     return blocks
@@ -85,27 +96,39 @@ def _list(split: str, patterns: list[str], config_dir: str) -> list[tuple[str, f
 
 
 def _pack(
-    listed: list[tuple[str, files.FileInfo]], layout: InputConfig, block_bytes: int
+    listed: list[tuple[str, files.FileInfo]], layout: InputConfig, block_bytes: int, targets: Targets
 ) -> Iterator[tuple[tuple[Part, ...], int]]:
     parts: list[Part] = []
     size = weight = 0
     any_yet = False
     for path, info in listed:
-        if info.size == 0:
+        if path in targets:
+            pieces = cut_pair(path, info, targets[path], block_bytes)
+        else:
+            pieces = _cut(path, info, layout, block_bytes)
+        own_size = sum(size for _, size in pieces)
+        if not own_size:
             continue
-        splittable = is_splittable(layout, path)
-        own_weight = info.size * (COMPRESSED_WEIGHT if files.is_compressed(path) else 1)
+        own_weight = own_size * (COMPRESSED_WEIGHT if files.is_compressed(path) else 1)
         if parts and weight + own_weight > block_bytes:
             yield tuple(parts), size
             parts, size, weight = [], 0, 0
         any_yet = True
-        if splittable and info.size > block_bytes:
-            count = -(-info.size // block_bytes)
-            edges = [info.size * i // count for i in range(count + 1)]
-            for start, stop in itertools.pairwise(edges):
-                yield (Part(path, info.path, start, stop),), stop - start
+        if len(pieces) > 1:
+            yield from (((part,), stored) for part, stored in pieces)
             continue
-        parts.append(Part(path, info.path, 0, info.size if splittable else None))
-        size, weight = size + info.size, weight + own_weight
+        parts.append(pieces[0][0])
+        size, weight = size + own_size, weight + own_weight
     if parts or not any_yet:
         yield tuple(parts), size
+
+
+def _cut(path: str, info: files.FileInfo, layout: InputConfig, block_bytes: int) -> list[tuple[Part, int]]:
+    """Parts of a file with the bytes of each: several where it can be entered in its middle and is large."""
+    if not is_splittable(layout, path):
+        return [(Part(path, info.path, 0, None), info.size)]
+    count = max(1, -(-info.size // block_bytes))
+    if count > 1 and layout.format == "jsonl" and is_array(path):
+        count = 1
+    edges = [info.size * i // count for i in range(count + 1)]
+    return [(Part(path, info.path, a, b), b - a) for a, b in itertools.pairwise(edges)]

@@ -33,10 +33,11 @@ def raw_inputs(blocks: Sequence[Block]) -> list[dict[str, Any]]:
 def _first_parts(blocks: Sequence[Block]) -> Iterator[Part]:
     seen = set()
     for block in blocks:
-        for part in block.parts:
-            if part.path not in seen:
-                seen.add(part.path)
-                yield part
+        for source in block.parts:
+            for part in (source, source.pair):
+                if part is not None and part.path not in seen:
+                    seen.add(part.path)
+                    yield part
 
 
 def refuse_changed_inputs(run: engine.Run) -> None:

@@ -1,4 +1,4 @@
-"""JSON lines: one object a line.
+"""JSON lines: one object a line; or one array of objects in a file, see `jsonarray`.
 
 What is JSON and what is not is the business of `strictjson`.
 """
@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, BinaryIO
 import pyarrow as pa
 
 from corpora.readers.fields import Mapper, value_picker
+from corpora.readers.jsonarray import is_array, read_array
 from corpora.readers.lines import LineNumbers, TooLong, part_lines
 from corpora.readers.sink import FieldError, Sink
 from corpora.readers.strictjson import no_surrogates, not_json, strict_decoder
@@ -24,6 +25,9 @@ def read_jsonl(
     file: BinaryIO, part: Part, layout: InputConfig, mapper: Mapper, sink: Sink, numbers: LineNumbers
 ) -> Iterator[pa.Table]:
     """Tables of the part's records as they fill; the last rows stay in the sink."""
+    if part.start == 0 and is_array(part.path):
+        yield from read_array(file, part, layout, mapper, sink)
+        return
     pick = value_picker(layout)
     decode = strict_decoder().decode
     for found in part_lines(file, part, layout.encoding, numbers=numbers):

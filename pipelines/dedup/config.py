@@ -20,9 +20,9 @@ class AgainstConfig(Section):
     """Default: that of `input`. With another format, the other keys of `input` do not hold."""
     document: Literal["file", "line", "blank_line"] | None = None
     """`text` only: what one document is."""
-    text: str | None = None
-    """Field or column that holds the text."""
-    text_pair: str | None = None
+    text: str | list[str] | None = None
+    """Field or column that holds the text, or several."""
+    text_pair: str | list[str] | None = None
     """Field of the second text: a pair is a duplicate of a pair."""
     language: str | None = None
     """Field that holds each record's language."""

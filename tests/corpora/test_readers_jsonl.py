@@ -1,13 +1,18 @@
 from __future__ import annotations
 
+import gzip
 import json
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 from corpora.layout import InputConfig
+from corpora.readers import jsonarray
+from corpora.readers.jsonarray import ArrayError
 from corpora.records import RAW_SCHEMA
 from tests.corpora.conftest import Read, read_layout
 
@@ -216,6 +221,182 @@ def test_the_language_of_a_record_decides_its_joiner(read: Callable[..., Read]) 
     assert [r["tag_stops"] for r in got.rows] == [[2, 4], [1, 2], [1, 4, 6]]
     assert read(body, corpus_language="zh", **layout).texts == ["Ab c", "北京", "defg"]
     assert read(body, joiner="__", **layout).texts == ["Ab__c", "北__京", "d__ef__g"]
+
+
+def test_a_field_that_holds_a_list_is_joined(read: Callable[..., Read]) -> None:
+    for joiner, text in ((None, "a b\u2028 c"), ("；", "a；b\u2028 c"), ("", "ab\u2028 c")):
+        got = _one(read, '{"text": ["a", "", " ", "b\\u2028 c"]}', joiner=joiner)
+        assert [r["text"] for r in got.rows] == [text]
+    got = _one(read, '{"text": "a", "pair": ["b", "c"]}', text_pair="pair")
+    assert got.rows[0]["text_pair"] == "b c"
+
+
+def test_several_fields_are_joined_by_line_ends(read: Callable[..., Read]) -> None:
+    layout = {"format": "jsonl", "text": ["title", "body", "tags"], "text_pair": ["c"]}
+    records = [
+        {"title": " a ", "body": "b\r\nc", "tags": ["d", "e"], "c": "f"},
+        {"title": None, "body": " ", "tags": ["d"], "c": "f"},
+        {"body": "b", "c": "f"},
+        {"title": "", "body": " ", "tags": [], "c": "f"},
+        {"title": None, "c": "f"},
+        {"title": 7, "body": "b", "c": "f"},
+        {"title": "a", "tags": [1], "c": "f"},
+        {"title": "a", "c": " "},
+    ]
+    got = read("\n".join(json.dumps(r) for r in records).encode(), **layout)
+    assert got.texts == [" a \nb\r\nc\nd e", "d", "b"]
+    assert [r["text_pair"] for r in got.rows] == ["f"] * 3
+    assert got.reasons == ["empty_text", "missing_text", "bad_type", "bad_type", "empty_text"]
+    assert "'title' must be a string" in got.rejects[2].detail
+    assert "text fields ['title', 'body', 'tags']" in got.rejects[1].detail
+
+
+def test_dots_lead_into_nested_objects(read: Callable[..., Read]) -> None:
+    layout = {"text": "a.b.c", "id": "x.id", "label": "x.y", "task": "classify", "format": "jsonl"}
+    records = [
+        {"a": {"b": {"c": "good"}}, "x": {"id": 1, "y": "L"}},
+        {"a.b.c": "plain", "a": {"b": {"c": "nested"}}, "x": {"id": 2}},
+        {"a": {"b": ["c"]}, "x": {"id": 3}},
+        {"a": None, "x": {"id": 4}},
+        {"a": {"b": {"c": "good"}}, "x": "id"},
+    ]
+    got = read("\n".join(json.dumps(r) for r in records).encode(), **layout)
+    assert [(r["text"], r["doc_id"], r["label"]) for r in got.rows] == [
+        ("good", "1", "L"),
+        ("plain", "2", None),
+    ]
+    assert got.reasons == ["missing_text", "missing_text", "missing_id"]
+
+
+def test_labels_to_skip_are_counted(read: Callable[..., Read]) -> None:
+    layout = {"format": "jsonl", "label": "y", "skip_labels": ["-", "0"], "task": "classify"}
+    body = b'{"text":"a","y":"-"}\n{"text":"b","y":0}\n{"text":"c","y":1}\n{"text":"d"}\n{"text":"","y":"-"}'
+    got = read(body, **layout)
+    assert got.texts == ["c", "d"] and got.counts == {"labels_skipped": 2} and got.reasons == ["empty_text"]
+
+
+def test_pairs_for_generation(read: Callable[..., Read]) -> None:
+    layout = {"format": "jsonl", "text": "q", "text_pair": "a", "task": "seq2seq"}
+    got = read(b'{"q":"x","a":"y"}\n{"q":"x","a":""}\n{"q":" ","a":"y"}\n{"q":"x"}', **layout)
+    assert [(r["text"], r["text_pair"], r["label"]) for r in got.rows] == [("x", "y", None)]
+    assert got.reasons == ["empty_text", "empty_text", "missing_text"]
+
+
+# --- one array a file -------------------------------------------------------------------------
+
+_VALUE = st.recursive(
+    st.text(st.sampled_from('ab"\\[{}],中😀\n\0'), max_size=5) | st.integers() | st.booleans() | st.none(),
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(max_size=3), inner, max_size=3),
+    max_leaves=6,
+)
+
+
+@settings(max_examples=100, deadline=None)
+@given(
+    st.lists(
+        st.fixed_dictionaries({"text": st.text(min_size=1, max_size=8).map(lambda t: t + "x"), "n": _VALUE})
+    ),
+    st.sampled_from([None, 0, 2]),
+    st.booleans(),
+    st.integers(1, 50),
+    st.sampled_from(["utf-8", "gb18030"]),
+)
+def test_an_array_gives_what_its_lines_would(
+    tmp_path_factory: pytest.TempPathFactory,
+    records: list[dict[str, Any]],
+    indent: int | None,
+    ascii_only: bool,
+    chunk: int,
+    encoding: str,
+) -> None:
+    records = [r for r in records if r["text"].isprintable() or ascii_only]
+    folder = tmp_path_factory.mktemp("array")
+    body = json.dumps(records, ensure_ascii=ascii_only, indent=indent)
+    (folder / "a.json").write_bytes(body.encode(encoding))
+    layout = InputConfig(format="jsonl", files={"train": ["a.json"]}, encoding=encoding)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(jsonarray, "CHUNK", chunk)
+        got = read_layout(layout, folder, "pretrain", "zh", 20, 30)
+    assert got.texts == [r["text"] for r in records] and not got.rejects and got.blocks == 1
+    raw = body.encode(encoding)
+    for row in got.rows:
+        at = int(row["source"].partition("@")[2])
+        found, _ = json.JSONDecoder().raw_decode(raw[at:].decode(encoding))
+        assert found["text"] == row["text"]
+
+
+def test_bad_records_of_an_array_are_rejected_one_by_one(read: Callable[..., Read]) -> None:
+    items = [
+        b'{"text": "a"}',
+        b'{"text": "b", "text": "c"}',
+        b'{"text": "d", "x": [NaN]}',
+        b'{"x": 1}',
+        b'"e"',
+        b"12",
+        b"[[1]]",
+        b'{"text": "\xff"}',
+        b'{"text": "f\\ud800"}',
+        b'{"text": "g", "x": ' + b"7" * 10_000 + b"}",
+        '{"text": "好"}'.encode(),
+    ]
+    got = read(b"\xef\xbb\xbf [\n" + b",\n".join(items) + b"\n]\n", format="jsonl")
+    assert got.texts == ["a", "好"]
+    assert got.reasons == [
+        "duplicate_key",
+        "bad_json",
+        "missing_text",
+        *["bad_json"] * 3,
+        "bad_encoding",
+        "bad_unicode",
+        "bad_json",
+    ]
+    assert [r.line for r in got.rejects] == list(range(3, 12))
+    at = [6 + sum(len(i) + 2 for i in items[:n]) for n in range(len(items))]
+    assert [r.byte for r in got.rejects] == at[1:10]
+    assert got.rejects[6].detail == f"byte 0xff at offset {at[7] + 10} of the file is not valid utf-8"
+    assert got.rows[1]["source"] == f"a.txt@{at[10]}"
+    assert "found a bare value" in got.rejects[3].detail and "found a list" in got.rejects[5].detail
+    assert read(b" [ ] ", format="jsonl").rows == []
+
+
+@pytest.mark.parametrize(
+    ("body", "message"),
+    [
+        ('[{"text": "a"} {"text": "b"}]', "byte 15 (line 1) on: expected `,` or `]`, found '{'"),
+        ('[{"text": "a"},\n{"text": "b]', "byte 16 (line 2) on: Unterminated string"),
+        ('[{"text": "a"},\n{"text": "b"}', "the file ends where `,` or `]` should be"),
+        ('[{"text": "a"},', "the file ends where an object should be"),
+        ('[{"text": "a"},]', "byte 15 (line 1) on: Expecting value"),
+        ('[{"text": "a"}]\n[{"text": "b"}]', "byte 16 (line 2) on: there is more behind the array's end"),
+        ('[{"text": ' + "[" * 200_000, "nested too deep"),
+    ],
+)
+def test_a_broken_array_ends_the_run(read: Callable[..., Read], body: str, message: str) -> None:
+    with pytest.raises(ArrayError) as caught:
+        read(body.encode(), format="jsonl")
+    assert message in str(caught.value) and "jq -c" in str(caught.value)
+
+
+def test_a_long_item_of_an_array_is_given_up_in_bounds(
+    read: Callable[..., Read], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(jsonarray, "CHUNK", 64)
+    monkeypatch.setattr(jsonarray, "MAX_RECORD_BYTES", 1000)
+    text = "x" * 900
+    assert read(f'[{{"text": "{text}"}}]'.encode(), format="jsonl").texts == [text]
+    with pytest.raises(ArrayError, match="longer than 1,000 characters"):
+        read(f'[{{"text": "{text * 3}"}}]'.encode(), format="jsonl")
+
+
+def test_lines_that_begin_like_an_array_stay_lines(read: Callable[..., Read]) -> None:
+    got = read(b'["a"]\n{"text": "b"}\n', format="jsonl")
+    assert got.texts == ["b"] and got.reasons == ["bad_json"]
+
+
+def test_a_compressed_array(tmp_path: Path) -> None:
+    (tmp_path / "a.json.gz").write_bytes(gzip.compress(json.dumps([{"text": "a"}, {"text": "b"}]).encode()))
+    layout = InputConfig(format="jsonl", files={"train": ["a.json.gz"]})
+    assert read_layout(layout, tmp_path, "pretrain", "zh", 10, 100).texts == ["a", "b"]
 
 
 def test_real_abstracts_are_read_whole(real_data: Path) -> None:
