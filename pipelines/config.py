@@ -51,11 +51,12 @@ class AnnotateConfig(Section):
     parser: str = "default"
     """`default` (embedded), `none`, `given` (the trees of the corpus, and none but these), any installed spaCy
     pipeline name or path, `stanza` (its models of the language) or `stanza:PATH` (a folder of them)."""
-    segmenter: Literal["default", "jieba", "rjieba", "pkuseg", "parser"] = "default"
-    """Words: `default` is jieba for Chinese and spaCy's rules elsewhere; `parser`: the parser's own. Words that the
-    corpus brings are kept."""
+    segmenter: Annotated[str, Field(pattern="^(default|jieba|rjieba|pkuseg(:.+)?|parser)$")] = "default"
+    """Words: `default` is jieba for Chinese and spaCy's rules elsewhere; for Chinese also `jieba`, `rjieba` (in Rust),
+    `pkuseg` (the model that is at hand) or `pkuseg:PATH` (a folder of one); `parser`: the parser's own. Words that
+    the corpus brings are kept."""
     user_dict: str | None = None
-    """Extra words for jieba, a word a line with optional count and tag."""
+    """Extra words for the Chinese segmenter, a word a line with optional count and tag; pkuseg heeds no counts."""
     max_sentence_words: Count = 256
     """A longer sentence is cut before it is parsed, after its last comma or other mark that fits, or else at exactly
     so many words: parsing time and memory stay bounded."""

@@ -97,6 +97,8 @@ def _words(config: Config, path: str, texts: Sequence[str]) -> list[WordSpans]:
     rows |= {"doc_id": [str(i) for i in range(count)], "source": ["text@0"] * count, "text": [*texts]}
     rejected: list[str] = []
     one = config.model_copy(update={"input": config.input.model_copy(update={"text_pair": None})})
+    if config.annotate.parser == "given" or config.input.format == "conllu":  # TEXT brings no tree
+        one = one.model_copy(update={"annotate": config.annotate.model_copy(update={"parser": "none"})})
     table, _ = Annotate(one, path).annotate_table(
         pa.table(rows, schema=RAW_SCHEMA), lambda reject: rejected.append(reject.detail)
     )

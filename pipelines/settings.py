@@ -19,7 +19,7 @@ def annotate_settings(config: Config) -> dict[str, Any]:
     found: dict[str, Any] = {"task": config.task, "language": primary_language(config.language)}
     found |= flat("input", config.input.model_dump(mode="json", exclude={"files"}))
     found |= flat("annotate", config.annotate.model_dump(mode="json"))
-    for key in ("annotate.parser", "annotate.user_dict"):
+    for key in ("annotate.parser", "annotate.segmenter", "annotate.user_dict"):
         found[key] = _last_part(found[key])
     if config.dedup is not None:
         found |= flat("dedup", config.dedup.model_dump(mode="json"))

@@ -1,26 +1,26 @@
-"""Annotates texts of one language: sentences, words and parses, as Arrow lists, one per text.
+"""Annotates texts of one language: sentences, words and parses, or what of them the corpus does not bring.
 
 Texts go through in chunks of about 200,000 characters, so that neither flat arrays nor a
-vocabulary grow with the corpus. Models are loaded once per process.
+vocabulary grow with the corpus.
 """
 
 from __future__ import annotations
 
-from collections import Counter
+import contextlib
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
-from typing import Any, TypeVar
+from functools import cached_property
 
 import numpy as np
-import pyarrow as pa
 
 from pipelines import forest
-from pipelines.annotate.parsers import Found, load_parser
-from pipelines.annotate.segmenters import CHINESE, load_segmenter, segmenter_identity
-from pipelines.annotate.tools import UPOS, Parser, Segmenter
-from pipelines.annotate.words import Ints, sentences_of
+from pipelines.annotate.annotations import Annotations, Relations, joined
+from pipelines.annotate.given import Given
+from pipelines.annotate.parse import one_tree_a_sentence
+from pipelines.annotate.tools import EXTRA, ROOT, Parse, Parser, Segmenter
+from pipelines.annotate.words import Ints, Spans, Words, sentences_of
+from pipelines.ragged import bounds, ranges
 
-T = TypeVar("T")
 _CHUNK_CHARS = 200_000
 
 
@@ -29,81 +29,167 @@ class Annotator:
     """What annotates texts of one language."""
 
     language: str
-    segmenter: Segmenter
+    make_segmenter: Callable[[], Segmenter | None]
+    """Called when a text without given words comes; None where nothing segments the language."""
     parser: Parser | None
+    parsed: bool
+    """Texts get trees: from the parser, or from the corpus."""
     max_sentence_words: int
     find_sentences: bool
     """Sentences are where the parser sees them."""
     lines: bool = False
     """Sentences are lines."""
 
-    def annotate(self, texts: Sequence[str]) -> tuple[dict[str, pa.Array], Counter[str]]:
-        """Columns of the groups sentences, words and parse, one list per text, and counts."""
-        parts: list[dict[str, pa.Array]] = []
-        counts: Counter[str] = Counter()
-        for begin, end in _chunks(texts):
-            part, counted = self._annotate(texts[begin:end])
-            parts.append(part)
-            counts.update(counted)
-        return {name: pa.concat_arrays([p[name] for p in parts]) for name in parts[0]}, counts
+    @cached_property
+    def segmenter(self) -> Segmenter | None:
+        return self.make_segmenter()
 
-    def _annotate(self, texts: Sequence[str]) -> tuple[dict[str, pa.Array], Counter[str]]:
-        sentences = sentences_of(texts, self.language, lines=self.lines)
-        parsed = None
-        with (self.parser or self.segmenter).zone():
-            words = self.segmenter.segment(texts, sentences)
+    def lacks(self, text: str, given: Given | None) -> str | None:
+        """What a text needs that nothing gives it: `words`, `trees`; None where it can be annotated."""
+        if not text or text.isspace():
+            return None
+        if self.parsed and self.parser is None and (given is None or not given.whole):
+            return "trees"
+        return "words" if given is None and self.segmenter is None else None
+
+    def annotate(
+        self, texts: Sequence[str], given: Sequence[Given | None], relations: Relations
+    ) -> Annotations:
+        """Annotations of each text, none of which lacks anything."""
+        plain = [i for i, known in enumerate(given) if known is None]
+        brought = [(i, known) for i, known in enumerate(given) if known is not None]
+        parts: list[Annotations] = []
+        for begin, end in _chunks([texts[i] for i in plain]) if plain or not brought else ():
+            parts.append(self._annotate([texts[i] for i in plain[begin:end]], relations))
+        if brought:
+            for begin, end in _chunks([texts[i] for i, _ in brought]):
+                some = brought[begin:end]
+                parts.append(self._complete([texts[i] for i, _ in some], [g for _, g in some], relations))
+        found = joined(parts)
+        if not brought:
+            return found
+        order = np.argsort(plain + [i for i, _ in brought])
+        return found.placed(order, np.zeros(len(order), np.int64), np.arange(len(order) + 1))
+
+    # --- texts alone ------------------------------------------------------------------------------
+
+    def _annotate(self, texts: Sequence[str], relations: Relations) -> Annotations:
+        with contextlib.ExitStack() as zones:
             if self.parser is not None:
-                parsed = self.parser.parse(
-                    words, max_sentence_words=self.max_sentence_words, find_sentences=self.find_sentences
-                )
-                words = parsed.words
-        counts = Counter(
-            sentences=len(words.of_sentence) - 1,
-            words=len(words.starts),
-            characters=sum(map(len, texts)),
+                zones.enter_context(self.parser.zone())
+            if any(texts) and self.segmenter is not None:
+                zones.enter_context(self.segmenter.zone())
+                words = self.segmenter.segment(texts, sentences_of(texts, self.language, lines=self.lines))
+            else:  # no texts, or nothing but white space where nothing segments
+                words = _no_words(len(texts))
+            if self.parser is None:
+                return _annotations(words, relations, parsed=self.parsed)
+            parse = self.parser.parse(
+                words, max_sentence_words=self.max_sentence_words, find_sentences=self.find_sentences
+            )
+        return _annotations(parse.words, relations, parsed=True, parse=parse, deprels=self.parser.deprels)
+
+    # --- texts whose corpus brings words ----------------------------------------------------------
+
+    def _complete(self, texts: Sequence[str], given: Sequence[Given], relations: Relations) -> Annotations:
+        """Words and trees as they are given; sentences without a tree are parsed on their given words."""
+        offsets = bounds([len(g.starts) for g in given])
+        sizes = np.concatenate([np.diff(g.of_sentence) for g in given])
+        words = Words(
+            np.concatenate([g.starts for g in given]),
+            np.concatenate([g.stops for g in given]),
+            offsets,
+            [],
+            bounds(sizes),
         )
-        spans = words.sentences
-        columns = {
-            "sentence_starts": _lists(pa.array(spans.starts, pa.int32()), spans.offsets),
-            "sentence_stops": _lists(pa.array(spans.stops, pa.int32()), spans.offsets),
-            "word_starts": _lists(pa.array(words.starts, pa.int32()), words.offsets),
-            "word_stops": _lists(pa.array(words.stops, pa.int32()), words.offsets),
-        }
-        if parsed is not None and self.parser is not None:
-            counts.update(words_repaired=int(parsed.repaired.sum()), sentences_cut=len(parsed.cuts))
-            heads = forest.relative(parsed.heads, words.offsets)
-            values = {
-                "word_heads": pa.array(heads, pa.int32()),
-                "word_deprels": _dictionary(parsed.deprels, self.parser.deprels),
-                "word_pos": _dictionary(parsed.pos, UPOS),
-            }
-            columns.update({name: _lists(array, words.offsets) for name, array in values.items()})
-        return columns, counts
+        if not self.parsed:
+            return _annotations(words, relations, parsed=False)
+        parsed = np.concatenate([g.parsed for g in given])
+        heads = forest.absolute(np.concatenate([g.heads for g in given]), offsets)
+        deprels = np.concatenate([g.deprels for g in given])
+        pos = np.concatenate([g.pos for g in given]).astype(np.int16)
+        repaired = np.zeros(len(heads), bool)
+        cuts = np.zeros(0, np.int64)
+        kept, own = _of_sentences(words.of_sentence, parsed)
+        if len(kept):
+            root, extra = relations.codes([ROOT, EXTRA]).tolist()
+            place = np.full(len(heads) + 1, -1, np.int64)  # of kept words; any other head is none
+            place[kept] = np.arange(len(kept))
+            inner = place[np.where((heads >= 0) & (heads < len(heads)), heads, -1)]
+            tree, labels, changed = one_tree_a_sentence(inner, deprels[kept], own, root, extra)
+            heads[kept], deprels[kept], repaired[kept] = kept[tree], labels, changed
+        if not parsed.all():
+            assert self.parser is not None  # such texts lack trees
+            rest, own = _of_sentences(words.of_sentence, ~parsed)
+            inner_words = _some_words(texts, words, rest, own)
+            with self.parser.zone():
+                parse = self.parser.parse(inner_words, max_sentence_words=self.max_sentence_words)
+            codes = relations.codes(self.parser.deprels)
+            heads[rest], deprels[rest] = rest[parse.heads], codes[parse.deprels]
+            pos[rest], repaired[rest] = parse.pos, parse.repaired
+            cuts = rest[parse.cuts]
+        return Annotations(
+            sentences=_cut(words, cuts).sentences,
+            words=Spans(words.starts, words.stops, offsets),
+            heads=forest.relative(heads, offsets),
+            deprels=deprels,
+            pos=pos,
+            repaired=np.diff(bounds(repaired)[offsets]),
+            cuts=np.diff(np.searchsorted(cuts, offsets)),
+        )
 
 
-_LOADED: dict[tuple[Any, ...], Any] = {}
+def _of_sentences(of_sentence: Ints, chosen: np.ndarray) -> tuple[Ints, Ints]:
+    """The words of the chosen sentences, and the bounds of these sentences among them."""
+    sizes = np.diff(of_sentence)[chosen]
+    return ranges(of_sentence[:-1][chosen], sizes), bounds(sizes)
 
 
-def _once(key: tuple[Any, ...], make: Callable[[], T]) -> T:
-    """A model of this process: made once, whatever the number of stages and blocks that use it."""
-    if key not in _LOADED:
-        _LOADED[key] = make()
-    loaded: T = _LOADED[key]
-    return loaded
+def _some_words(texts: Sequence[str], words: Words, which: Ints, of_sentence: Ints) -> Words:
+    offsets = np.searchsorted(which, words.offsets)
+    starts, stops = words.starts[which], words.stops[which]
+    forms: list[str] = []
+    of_text, a, b = offsets.tolist(), starts.tolist(), stops.tolist()
+    for number, text in enumerate(texts):
+        own = slice(of_text[number], of_text[number + 1])
+        forms.extend([text[i:j] for i, j in zip(a[own], b[own], strict=True)])
+    return Words(starts, stops, offsets, forms, of_sentence)
 
 
-def load_models(
-    language: str, found: Found | None, user_dict: str | None, *, batch_words: int, gpu: bool
-) -> tuple[Parser | None, Segmenter]:
-    """The parser that was found, if any, and the segmenter of the language. Raises ConfigError."""
-    parser = None
-    if found is not None:
-        key = ("parser", found, batch_words, gpu)
-        parser = _once(key, lambda: load_parser(found, batch_words=batch_words, gpu=gpu))
-    if language == CHINESE:
-        digest = segmenter_identity(language, user_dict)["sha256"]
-        return parser, _once(("jieba", digest), lambda: load_segmenter(language, user_dict))
-    return parser, _once(("spacy", language, found), lambda: load_segmenter(language, None, parser))
+def _cut(words: Words, cuts: Ints) -> Words:
+    of_sentence = np.union1d(words.of_sentence, cuts)
+    return Words(words.starts, words.stops, words.offsets, words.forms, of_sentence)
+
+
+def _no_words(texts: int) -> Words:
+    none = np.zeros(0, np.int64)
+    return Words(none, none, np.zeros(texts + 1, np.int64), [], np.zeros(1, np.int64))
+
+
+def _annotations(
+    words: Words,
+    relations: Relations,
+    *,
+    parsed: bool,
+    parse: Parse | None = None,
+    deprels: Sequence[str] = (),
+) -> Annotations:
+    """Of words and, where there is one, their parse; `parsed` without one: there are no words to parse."""
+    none = np.zeros(len(words.offsets) - 1, np.int64)
+    spans = Spans(words.starts, words.stops, words.offsets)
+    if parse is None:
+        empty = np.zeros(0, np.int64) if parsed else None
+        pos = np.zeros(0, np.int16) if parsed else None
+        return Annotations(words.sentences, spans, empty, empty, pos, none, none)
+    return Annotations(
+        sentences=words.sentences,
+        words=spans,
+        heads=forest.relative(parse.heads, words.offsets),
+        deprels=relations.codes(deprels)[parse.deprels],
+        pos=parse.pos,
+        repaired=np.diff(bounds(parse.repaired)[words.offsets]),
+        cuts=np.diff(np.searchsorted(parse.cuts, words.offsets)),
+    )
 
 
 def _chunks(texts: Sequence[str]) -> Iterator[tuple[int, int]]:
@@ -115,11 +201,3 @@ def _chunks(texts: Sequence[str]) -> Iterator[tuple[int, int]]:
             begin, size = number, 0
         size += len(text)
     yield begin, len(texts)
-
-
-def _lists(values: pa.Array, offsets: Ints) -> pa.ListArray:
-    return pa.ListArray.from_arrays(pa.array(offsets, pa.int32()), values)
-
-
-def _dictionary(codes: np.ndarray, names: Sequence[str]) -> pa.DictionaryArray:
-    return pa.DictionaryArray.from_arrays(pa.array(codes, pa.int16()), pa.array(names, pa.string()))

@@ -13,7 +13,7 @@ from collections.abc import Iterator
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, replace
 from itertools import pairwise
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -21,6 +21,8 @@ from numpy.typing import NDArray
 from pipelines import forest
 from pipelines.annotate.tools import EXTRA, ROOT, Parse
 from pipelines.annotate.words import Ints, Words
+
+Codes = TypeVar("Codes", bound=NDArray[Any])
 
 _UNIT_WORDS = 2_000
 _BATCH_UNITS = 128
@@ -61,6 +63,9 @@ class TreeParser(ABC):
     def parse(self, words: Words, *, max_sentence_words: int, find_sentences: bool = False) -> Parse:
         """See `Parser`."""
         cuts = np.zeros(0, np.int64)
+        if not len(words.starts):
+            none = np.zeros(0, np.int16)
+            return Parse(words, cuts, none, none, np.zeros(0, bool), cuts)
         if not find_sentences:
             words, cuts = cut_long_sentences(words, max_sentence_words)
         units = parse_units(words, min(_UNIT_WORDS, self.batch_words))
@@ -81,9 +86,9 @@ class TreeParser(ABC):
 
 
 def one_tree_a_sentence(
-    heads: Ints, deprels: NDArray[np.int16], of_sentence: Ints, root: int, extra: int
-) -> tuple[Ints, NDArray[np.int16], NDArray[np.bool_]]:
-    """Heads and relations int16[D] repaired, and which words have another head than before, bool[D].
+    heads: Ints, deprels: Codes, of_sentence: Ints, root: int, extra: int
+) -> tuple[Ints, Codes, NDArray[np.bool_]]:
+    """Heads and relations [D] repaired, and which words have another head than before, bool[D].
 
     A root gets the code `root`; a word that was attached anew, or that had the root's relation without
     being one, gets `extra`.

@@ -124,12 +124,29 @@ def load_pipeline(folder: Path, *, gpu: bool = False) -> tuple[Any, str]:
     return nlp, name
 
 
+def chinese_tokenizer(folder: Path) -> str:
+    """`char`, `jieba` or `pkuseg`: how the tokenizer of a Chinese pipeline segments. Raises ConfigError for another."""
+    settings = _config(folder).get("nlp", {}).get("tokenizer", {})
+    if settings.get("@tokenizers") != "spacy.zh.ChineseTokenizer":
+        raise ConfigError(
+            f"annotate.segmenter is 'parser', but {folder} has a tokenizer of its own kind "
+            f"({settings.get('@tokenizers')}); use 'default', 'jieba', 'rjieba' or 'pkuseg'"
+        )
+    saved = folder / "tokenizer" / "cfg"
+    kept = json.loads(saved.read_text(encoding="utf-8")) if saved.exists() else settings
+    return str(kept.get("segmenter", "char"))
+
+
 def _components(folder: Path) -> dict[str, Any]:
     """The pipeline's components by its config, without loading them. Raises ConfigError."""
+    return dict(_config(folder).get("components", {}))
+
+
+def _config(folder: Path) -> dict[str, Any]:
     from thinc.api import Config
 
     try:
-        return dict(Config().from_disk(folder / "config.cfg", interpolate=False).get("components", {}))
+        return dict(Config().from_disk(folder / "config.cfg", interpolate=False))
     except (OSError, ValueError) as error:
         raise ConfigError(
             f"annotate.parser: {folder} has no readable config.cfg, so is no spaCy pipeline: {str(error).strip()}"

@@ -64,7 +64,10 @@ def zone(nlp: Any) -> AbstractContextManager[Any]:
     zone frees what was added within it, but words then have to be made again; so the first
     50,000, mostly the frequent ones, are kept for good.
     """
-    return nlp.memory_zone() if len(nlp.vocab) > _WARM_WORDS else contextlib.nullcontext()
+    if nlp.vocab.in_memory_zone or len(nlp.vocab) <= _WARM_WORDS:  # zones do not nest
+        return contextlib.nullcontext()
+    zone: AbstractContextManager[Any] = nlp.memory_zone()
+    return zone
 
 
 def blank(language: str) -> Any:

@@ -15,7 +15,7 @@ from corpora.plan import plan_blocks
 from corpora.records import Reject
 from corpora.schema import annotated_schema, read_metadata
 from corpora.shards import open_shard
-from pipelines.annotate import annotator, spacy_models
+from pipelines.annotate import annotator, spacy_models, toolbox
 from pipelines.annotate.stage import Annotate, primary_language
 from pipelines.config import Config, ConfigError
 from pipelines.engine import Run, run_block
@@ -177,7 +177,7 @@ def test_c34_only_plain_tables_cross_steps_and_models_load_once():
     stage = Annotate(config("zh"), HERE)
     assert len(pickle.dumps(stage)) < 10_000
     loaded = dict(spacy_models.loads)
-    annotator._LOADED.clear()
+    toolbox._LOADED.clear()
     tables = []
     for _ in range(4):  # four copies in one process, 100 documents in all
         copy = pickle.loads(pickle.dumps(stage))
@@ -186,7 +186,7 @@ def test_c34_only_plain_tables_cross_steps_and_models_load_once():
         tables.append(copy.annotate_table(raw([f"第{n}个人爱北京。" for n in range(25)]), print)[0])
         assert len(pickle.dumps(copy)) < 10_000  # nor does a used stage carry its models
     assert spacy_models.loads["zh_ud_small"] == loaded.get("zh_ud_small", 0) + 1
-    assert [type(k) for k in annotator._LOADED] == [tuple, tuple]  # one parser, one jieba
+    assert [type(k) for k in toolbox._LOADED] == [tuple, tuple]  # one parser, one jieba
     sink = pa.BufferOutputStream()
     with pa.ipc.new_stream(sink, tables[0].schema) as writer:
         writer.write_table(tables[0])
@@ -285,7 +285,7 @@ def test_a_named_pipeline_gives_what_the_embedded_one_gives():
 def test_a_worker_with_other_models_refuses(monkeypatch):
     stage = pickle.loads(pickle.dumps(Annotate(config("en"), HERE)))
     monkeypatch.setattr(
-        "pipelines.annotate.stage.parser_identity", lambda found: {"name": "x", "version": "2"}
+        "pipelines.annotate.toolbox.parser_identity", lambda found: {"name": "x", "version": "2"}
     )
     with pytest.raises(ConfigError, match="other models than the run was planned with"):
         stage.setup()

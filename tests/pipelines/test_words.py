@@ -9,7 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from pipelines.annotate.jieba_words import JiebaWords
-from pipelines.annotate.segmenters import load_segmenter, segmenter_identity
+from pipelines.annotate.segmenters import find_segmenter, load_segmenter, segmenter_identity
 from pipelines.annotate.spacy_words import SpacyWords, blank
 from pipelines.annotate.user_dict import read_user_dict
 from pipelines.annotate.words import sentences_of
@@ -17,6 +17,14 @@ from pipelines.config import ConfigError
 from tests.pipelines.raw import check_spans
 
 SEGMENTERS = {"zh": JiebaWords(), "en": SpacyWords(blank("en")), "de": SpacyWords(blank("de"))}
+
+
+def load(language: str):
+    return load_segmenter(find_segmenter("default", language, None, None, ""))
+
+
+def identity(user_dict: str | None = None) -> dict:
+    return segmenter_identity(find_segmenter("default", "zh", user_dict, None, ""))
 
 
 def words(text: str, language: str, segmenter=None) -> list[str]:
@@ -169,13 +177,13 @@ def test_dictionaries_do_not_leak_into_each_other(tmp_path):
 
 def test_identity_follows_the_content_of_the_user_dictionary(tmp_path):
     path = tmp_path / "user.txt"
-    seen = {segmenter_identity("zh")["sha256"]}
+    seen = {identity()["sha256"]}
     for content in ("甲", "乙"):
         path.write_text(content, encoding="utf-8")
-        seen.add(segmenter_identity("zh", str(path))["sha256"])
+        seen.add(identity(str(path))["sha256"])
     assert len(seen) == 3
 
 
 def test_a_language_without_tokenizer_names_those_with_one():
     with pytest.raises(ConfigError, match=r"language 'qq'.*usable without further packages: .*de, .*en, "):
-        load_segmenter("qq")
+        load("qq")
