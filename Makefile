@@ -9,7 +9,7 @@ WORKERS ?=
 OPTIONS ?=
 UD ?=
 
-.PHONY: help preprocess test lint bench parsers clean
+.PHONY: help preprocess test lint bench parsers stanza clean
 
 help:
 	@echo 'make preprocess                     the embedded samples, from nothing to verified shards, in out/'
@@ -19,6 +19,7 @@ help:
 	@echo 'make lint                           ruff and mypy'
 	@echo 'make bench                          speed beside the bare libraries, as ratios'
 	@echo 'make parsers UD=dir                 train the embedded parsers again'
+	@echo 'make stanza UD=dir                  train small Stanza models, in OUT (stanza_models)'
 	@echo 'make clean                          remove the virtual environment, caches and out/'
 
 # Two marks: what the pipelines need, and the tools of a developer on top. Neither has torch.
@@ -52,6 +53,10 @@ bench: $(VENV)/.dev
 parsers: $(VENV)/.dev
 	test -n "$(UD)" || { echo "make parsers UD=DIR: DIR holds en_ewt/*.conllu and zh/*.conllu"; exit 2; }
 	$(BIN)/python -m pipelines.train_parsers --ud $(UD)
+
+stanza: $(VENV)/.dev
+	test -n "$(UD)" || { echo "make stanza UD=DIR: DIR holds en_ewt/*.conllu and zh/*.conllu"; exit 2; }
+	$(BIN)/python -m pipelines.train_stanza --ud $(UD) $(if $(OUT),--out $(OUT))
 
 clean:
 	rm -rf $(VENV) build dist *.egg-info .pytest_cache .mypy_cache .ruff_cache .hypothesis out

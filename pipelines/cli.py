@@ -288,6 +288,63 @@ def inspect(
     module.show(folder, _out, row=row, id=id, split=split, grid=grid, html=html)
 
 
+@app.command(name="parse-eval")
+def parse_eval(
+    treebanks: Annotated[list[Path], typer.Argument(help="Treebanks in CoNLL-U.")],
+    parser: Annotated[
+        str | None,
+        typer.Option(
+            help="As `annotate.parser`: default (embedded), a spaCy pipeline by name or path, stanza, stanza:PATH. "
+            "Paths count from here."
+        ),
+    ] = None,
+    config: Annotated[
+        Path | None, typer.Option(help="Take parser, segmenter and language from this config's `annotate`.")
+    ] = None,
+    language: Annotated[str | None, typer.Option(help="Language of the treebanks: en, zh, ...")] = None,
+    words: Annotated[
+        str,
+        typer.Option(
+            help="gold: parse the treebank's words. own: parse the words of the segmenter, and score those that "
+            "are the same."
+        ),
+    ] = "gold",
+    segmenter: Annotated[
+        str | None, typer.Option(help="With --words own, as `annotate.segmenter`: jieba, parser, ...")
+    ] = None,
+    no_punct: Annotated[
+        bool, typer.Option("--no-punct", help="Leave words out that are punctuation throughout (CoNLL 2007).")
+    ] = False,
+    main_relations: Annotated[
+        bool, typer.Option("--main-relations", help="`nmod:tmod` counts as `nmod` (CoNLL 2018).")
+    ] = False,
+    json: Annotated[bool, typer.Option("--json", help="Everything as JSON.")] = False,
+) -> None:
+    """How well a parser parses treebanks: UPOS, UAS, LAS and CLAS.
+
+    UAS: words with the right head; LAS: and the right relation; CLAS: LAS of content words, as an F1.
+    All words of the treebank count, punctuation too, and relations with their subtypes.
+
+    treegraft parse-eval en_ewt-ud-test.conllu --language en
+
+    treegraft parse-eval dev.conllu --language zh --parser stanza:models --words own --segmenter parser
+    """
+    from pipelines.parse_eval_show import show
+
+    show(
+        treebanks,
+        _out,
+        config=config,
+        parser=parser,
+        language=language,
+        segmenter=segmenter,
+        words=words,
+        punctuation=not no_punct,
+        main_relations=main_relations,
+        as_json=json,
+    )
+
+
 @app.command(name="config")
 def config_reference(
     markdown: Annotated[bool, typer.Option("--markdown", help="As a Markdown table.")] = False,
