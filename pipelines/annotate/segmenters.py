@@ -82,8 +82,11 @@ def _own_words(language: str, user_dict: str | None, parser: Found | None) -> Fo
     return FoundWords("parser", language, None, parser)
 
 
-def load_segmenter(found: FoundWords, parser: Parser | None = None, *, gpu: bool = False) -> Segmenter:
-    """The segmenter, ready. `parser`: the one that parses the language, loaded."""
+def load_segmenter(
+    found: FoundWords, parser: Parser | None = None, *, gpu: bool = False, find_sentences: bool = False
+) -> Segmenter:
+    """The segmenter, ready. `parser`: the one that parses the language, loaded. `find_sentences`: Stanza's tokenizer,
+    which finds words and sentences at once, finds both."""
     if found.kind == "jieba":
         return JiebaWords(found.user_dict)
     if found.kind == "rjieba":
@@ -93,7 +96,7 @@ def load_segmenter(found: FoundWords, parser: Parser | None = None, *, gpu: bool
     if found.kind == "parser":
         from pipelines.annotate.stanza import StanzaWords
 
-        words: Segmenter = StanzaWords(found.model.model, gpu=gpu)
+        words: Segmenter = StanzaWords(found.model.model, gpu=gpu, find_sentences=find_sentences)
         return words
     nlp = getattr(parser, "nlp", None)
     return SpacyWords(blank(found.language) if nlp is None else nlp)

@@ -117,7 +117,18 @@ class Toolbox:
             raise ConfigError(
                 f"annotate.segmenter: {setting} segments Chinese, but `language` is {self.language!r}; use 'default'"
             )
-        return find_segmenter(setting, language, self._user_dict, self._found(language), self._path)
+        parser = self._found(language)
+        found = find_segmenter(setting, language, self._user_dict, parser, self._path)
+        if self._own_sentences and parser and parser.toolkit == "stanza" and found.kind != "parser":
+            raise ConfigError(
+                "annotate.sentences is 'parser', but Stanza finds sentences only together with words: "
+                "set annotate.segmenter to 'parser' too, or annotate.sentences to 'rules'"
+            )
+        return found
+
+    @property
+    def _own_sentences(self) -> bool:
+        return self._settings.sentences == "parser"
 
     def _found(self, language: str) -> Found | None:
         return self.parsers.get(language) or self.parsers.get("xx")
@@ -153,7 +164,7 @@ class Toolbox:
             self._parser(language),
             self.parsed,
             settings.max_sentence_words,
-            settings.sentences == "parser" and language not in CHINESE_RULES,
+            self._own_sentences and language not in CHINESE_RULES,
             settings.sentences == "lines",
         )
 
@@ -167,8 +178,11 @@ class Toolbox:
     def _segmenter(self, language: str) -> Segmenter | None:
         try:
             found = self._segmenters.get(language) or self._find_segmenter(language)
-            parser, gpu = self._parser(language), self._settings.gpu
-            return once(("words", found, id(parser)), lambda: load_segmenter(found, parser, gpu=gpu))
+            parser, gpu, own = self._parser(language), self._settings.gpu, self._own_sentences
+            return once(
+                ("words", found, id(parser), gpu, own),
+                lambda: load_segmenter(found, parser, gpu=gpu, find_sentences=own),
+            )
         except ConfigError:
             if language == self.language and not self.words_given:
                 raise
