@@ -18,6 +18,12 @@ Reasons of rejects:
     unequal_fields   another number of fields than there are columns
     unequal_counts   another number of labels than of source tokens
     missing_text, missing_label, missing_id, empty_text, empty_label, empty_token
+    contradiction    a question that is impossible and has an answer, or is not and has none
+    answer_not_in_context, ambiguous_answer  of splits that train: no answer can be found in the text, or
+                     one at several places and its offset does not say at which
+    missing_answers, empty_answer, bad_answer  no answers where the split trains; blank ones; none of the options
+    too_few_options  fewer than two
+    unknown_layout   a record in none of its format's layouts
     record_too_long  more than 64 MiB
     bad_xml, bad_markup, not_wikitext  a page of a Wikipedia dump that cannot be read, see `wikipedia`
 """
@@ -31,6 +37,7 @@ import pyarrow as pa
 
 from corpora import files
 from corpora.layout import InputConfig
+from corpora.readers.c3 import read_c3
 from corpora.readers.columns import ColumnError, find_columns
 from corpora.readers.conll import read_conll
 from corpora.readers.conllu import read_conllu
@@ -38,7 +45,9 @@ from corpora.readers.fields import Mapper
 from corpora.readers.jsonl import read_jsonl
 from corpora.readers.lines import LineNumbers
 from corpora.readers.quoted import read_csv
+from corpora.readers.race import read_race
 from corpora.readers.sink import Sink
+from corpora.readers.squad import read_squad
 from corpora.readers.text import read_text
 from corpora.readers.tsv import read_tsv
 from corpora.readers.wikipedia import read_wikipedia
@@ -107,6 +116,12 @@ def read_block(
                 yield from read_conllu(file, part, layout, task, language, sink, numbers)
             elif layout.format == "wikipedia":
                 yield from read_wikipedia(file, part, layout, language, sink, numbers)
+            elif layout.format == "squad":
+                yield from read_squad(file, part, layout, block.split, sink, numbers)
+            elif layout.format == "race":
+                yield from read_race(file, part, layout, language, block.split, sink, numbers)
+            elif layout.format == "c3":
+                yield from read_c3(file, part, layout, language, block.split, sink, numbers)
             elif layout.format == "jsonl":
                 yield from read_jsonl(file, part, layout, mapper, sink, numbers)
             elif layout.format == "tsv":
