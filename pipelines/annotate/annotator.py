@@ -17,7 +17,7 @@ from pipelines import forest
 from pipelines.annotate.annotations import Annotations, Relations, joined
 from pipelines.annotate.given import Given
 from pipelines.annotate.parse import one_tree_a_sentence
-from pipelines.annotate.tools import EXTRA, ROOT, Parse, Parser, Segmenter
+from pipelines.annotate.tools import EXTRA, ROOT, UPOS, Parse, Parser, Segmenter
 from pipelines.annotate.words import Ints, Spans, Words, sentences_of
 from pipelines.ragged import bounds, ranges
 
@@ -107,7 +107,7 @@ class Annotator:
         parsed = np.concatenate([g.parsed for g in given])
         heads = forest.absolute(np.concatenate([g.heads for g in given]), offsets)
         deprels = np.concatenate([g.deprels for g in given])
-        pos = np.concatenate([g.pos for g in given]).astype(np.int16)
+        pos = np.concatenate([g.pos for g in given])
         repaired = np.zeros(len(heads), bool)
         cuts = np.zeros(0, np.int64)
         kept, own = _of_sentences(words.of_sentence, parsed)
@@ -115,7 +115,8 @@ class Annotator:
             root, extra = relations.codes([ROOT, EXTRA]).tolist()
             place = np.full(len(heads) + 1, -1, np.int64)  # of kept words; any other head is none
             place[kept] = np.arange(len(kept))
-            inner = place[np.where((heads >= 0) & (heads < len(heads)), heads, -1)]
+            above = heads[kept]
+            inner = place[np.where((above >= 0) & (above < len(heads)), above, -1)]
             tree, labels, changed = one_tree_a_sentence(inner, deprels[kept], own, root, extra)
             heads[kept], deprels[kept], repaired[kept] = kept[tree], labels, changed
         if not parsed.all():
@@ -126,14 +127,15 @@ class Annotator:
                 parse = self.parser.parse(inner_words, max_sentence_words=self.max_sentence_words)
             codes = relations.codes(self.parser.deprels)
             heads[rest], deprels[rest] = rest[parse.heads], codes[parse.deprels]
-            pos[rest], repaired[rest] = parse.pos, parse.repaired
+            pos[rest] = np.where(pos[rest] < 0, parse.pos, pos[rest])  # a given tag stays
+            repaired[rest] = parse.repaired
             cuts = rest[parse.cuts]
         return Annotations(
             sentences=_cut(words, cuts).sentences,
             words=Spans(words.starts, words.stops, offsets),
             heads=forest.relative(heads, offsets),
             deprels=deprels,
-            pos=pos,
+            pos=np.where(pos < 0, UPOS.index("X"), pos).astype(np.int16),
             repaired=np.diff(bounds(repaired)[offsets]),
             cuts=np.diff(np.searchsorted(cuts, offsets)),
         )

@@ -27,7 +27,7 @@ class Given:
 
     Sentence s has the words from `of_sentence[s]` to `of_sentence[s + 1]`, int64[S+1]. `heads` int64[D] are words
     of the text, a root its own; they mean nothing in sentences where `parsed` bool[S] is false.
-    `deprels` int64[D] are codes of `Relations`, `pos` int64[D] of `UPOS`.
+    `deprels` int64[D] are codes of `Relations`, `pos` int64[D] of `UPOS`, -1 where there is none.
     """
 
     starts: Ints
@@ -187,19 +187,27 @@ def _ink(text: str) -> np.ndarray:
     return ~np.isin(codes, _SPACES)
 
 
+def _tag(tag: str) -> int:
+    """Code of a part of speech: `X` for one that is not universal, -1 for none."""
+    if tag in ("", "_"):
+        return -1
+    return UPOS.index(tag) if tag in UPOS else UPOS.index("X")
+
+
 def _split(columns: _Columns, sentence: Ints, relations: Relations) -> list[Given]:
     """One `Given` a text."""
     count = len(columns.starts)
     heads, deprels = np.full(count, -1, np.int64), np.zeros(count, np.int64)
-    pos = np.full(count, UPOS.index("X"), np.int64)
+    pos = np.full(count, -1, np.int64)
     row_w = np.repeat(np.arange(columns.rows), np.diff(columns.words))
     for name, into in (("word_heads", heads), ("word_deprels", deprels), ("word_pos", pos)):
         there = columns.column(name).is_valid().to_numpy(zero_copy_only=False)[row_w]
         if name == "word_heads":
             into[there] = columns.integers(name)
         elif name == "word_pos":
-            codes = pc.index_in(columns.column(name).flatten(), value_set=pa.array(UPOS))
-            into[there] = pc.fill_null(codes, UPOS.index("X")).to_numpy(zero_copy_only=False)
+            tags = pc.fill_null(columns.column(name).flatten(), "").dictionary_encode()
+            table = np.array([_tag(tag) for tag in tags.dictionary.to_pylist()], np.int64)
+            into[there] = table[tags.indices.to_numpy(zero_copy_only=False)] if len(tags) else 0
         else:
             into[~there] = relations.codes([""])[0]
             labels = pc.fill_null(columns.column(name).flatten(), "").dictionary_encode()
