@@ -11,6 +11,7 @@ import numpy as np
 import pyarrow as pa
 import yaml
 
+from corpora.layout import InputConfig
 from corpora.records import RAW_SCHEMA
 from kg.errors import GraphError
 from kg.tree import GraftPolicy
@@ -96,7 +97,8 @@ def _words(config: Config, path: str, texts: Sequence[str]) -> list[WordSpans]:
     rows: dict[str, list[str | None]] = {name: [None] * count for name in RAW_SCHEMA.names}
     rows |= {"doc_id": [str(i) for i in range(count)], "source": ["text@0"] * count, "text": [*texts]}
     rejected: list[str] = []
-    one = config.model_copy(update={"input": config.input.model_copy(update={"text_pair": None})})
+    plain = InputConfig(format="text", files=config.input.files)  # whatever the corpus, a text is one text
+    one = config.model_copy(update={"task": "pretrain", "input": plain})
     if config.annotate.parser == "given" or config.input.format == "conllu":  # TEXT brings no tree
         one = one.model_copy(update={"annotate": config.annotate.model_copy(update={"parser": "none"})})
     table, _ = Annotate(one, path).annotate_table(

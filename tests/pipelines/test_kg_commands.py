@@ -8,6 +8,7 @@ import sys
 from pathlib import Path
 
 import pytest
+import yaml
 from rich.cells import cell_len
 from rich.console import Console
 
@@ -477,6 +478,19 @@ def test_lookup_of_a_config_has_its_policy_tokenizer_and_words(spo: Path, run, t
     config.write_text(raw[: raw.index("graph:")] + raw[raw.index("run:") :], encoding="utf-8")
     status, _, err = run("kg", "lookup", "my.kg", "北京", "--config", config)
     assert status == 2
+
+
+def test_lookup_cuts_a_text_as_a_corpus_of_questions_would(spo: Path, run, tmp_path: Path) -> None:
+    assert run("kg", "build", "g.spo", "--out", "my.kg")[0] == 0
+    config = yaml.safe_load((SAMPLES / "zh-questions.yaml").read_text(encoding="utf-8"))
+    config["input"]["files"] = str(SAMPLES / "zh/questions.dev.json")
+    config["encode"]["tokenizer"] = str(SAMPLES / "vocab.txt")
+    config["graph"] = {"triples": str(spo), "match": "words"}
+    path = tmp_path / "questions.yaml"
+    path.write_text(yaml.safe_dump(config), encoding="utf-8")
+    status, out, err = run("kg", "lookup", "my.kg", "他在北京", "--config", path)
+    assert status == 0, err
+    assert "match: words" in " ".join(out.split()) and "2–4" in out
 
 
 def test_lookup_reads_standard_input(spo: Path, run, monkeypatch: pytest.MonkeyPatch) -> None:
