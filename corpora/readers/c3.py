@@ -18,7 +18,8 @@ import pyarrow as pa
 
 from corpora.readers.choices import Choices
 from corpora.readers.fields import as_text
-from corpora.readers.jsonfile import MARK, Found, read_json, unknown_layout
+from corpora.readers.jsonfile import Found, read_json, unknown_layout
+from corpora.readers.jsonwalk import MARK
 from corpora.readers.lines import LineNumbers
 from corpora.readers.sink import FieldError, Sink
 from corpora.readers.strictjson import no_surrogates
@@ -61,7 +62,7 @@ def read_c3(
             _passage(found, part.name, choices, sink)
         elif isinstance(record, dict) and {"context", "question"} <= record.keys():
             known = True
-            context = record["context"]
+            context = _joined(record["context"])
             _question(
                 found, found.at, found.place, record, context, _id(part.name, record.get("id")), choices, sink
             )

@@ -39,7 +39,7 @@ class Questions:
         self._trains = layout.trains(split)
         self._ambiguous = layout.ambiguous_answers
         self._unit = layout.offset_unit
-        self._context: Any = None  # the last one that was looked at, and what is known of it
+        self._context: Any = self  # the last text that was looked at (none yet), and what is known of it
         self._units: np.ndarray | None = None
 
     def flat(self, byte: int, record: dict[str, Any]) -> None:
@@ -79,7 +79,7 @@ class Questions:
         doc_id = as_text(id_, "id") or None
         question = _text(question, "question")
         if context is not self._context:
-            self._context, self._units = None, None
+            self._context, self._units = self, None
             context = self._context = _text(context, "context")
         if impossible is not None and not isinstance(impossible, bool):
             raise wrong_type("is_impossible", "true or false", impossible)
@@ -171,8 +171,10 @@ class Questions:
             return start
         if self._units is None:
             self._units = _unit_starts(self._context, self._unit)
+        if start > self._units[-1]:
+            return -1
         at = int(np.searchsorted(self._units, start))
-        return at if at < len(self._units) and self._units[at] == start else -1
+        return at if self._units[at] == start else -1
 
 
 def gold_answers(answers: Any) -> list[Gold]:

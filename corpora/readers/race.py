@@ -21,7 +21,8 @@ import pyarrow as pa
 
 from corpora.readers.choices import Choices
 from corpora.readers.fields import as_text
-from corpora.readers.jsonfile import MARK, Found, read_json, unknown_layout
+from corpora.readers.jsonfile import Found, read_json, unknown_layout
+from corpora.readers.jsonwalk import MARK
 from corpora.readers.lines import LineNumbers
 from corpora.readers.sink import FieldError, Sink
 from corpora.readers.strictjson import no_surrogates
@@ -54,7 +55,7 @@ def read_race(
     """
     choices = Choices(layout, language, split, sink, letters=True)
     known = False
-    for found in read_json(file, part, sink, numbers, marks=_MARKS, inside="data", lone=True):
+    for found in read_json(file, part, sink, numbers, marks=_MARKS, lone=True):
         record = found.value
         if not isinstance(record, dict) or not {"article", "options"} <= record.keys():
             unknown_layout(found, part.name, _LAYOUTS, sink, first=not known)

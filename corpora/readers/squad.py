@@ -17,7 +17,8 @@ from typing import TYPE_CHECKING, Any, BinaryIO
 
 import pyarrow as pa
 
-from corpora.readers.jsonfile import MARK, Found, read_json, unknown_layout
+from corpora.readers.jsonfile import Found, read_json, unknown_layout
+from corpora.readers.jsonwalk import MARK
 from corpora.readers.lines import LineNumbers
 from corpora.readers.questions import Questions
 from corpora.readers.sink import FieldError, Sink
