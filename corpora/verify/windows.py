@@ -13,7 +13,7 @@ import numpy as np
 
 from corpora.verify.answers import has_answer
 from corpora.verify.edges import trimmed
-from corpora.verify.view import Ints, View, numbers
+from corpora.verify.view import Bools, Ints, View, numbers
 
 
 @dataclass
@@ -27,13 +27,12 @@ class _Question:
     """What all windows must say alike."""
     asked: Ints
     """Ids of [CLS], the question and [SEP]."""
-    starts: Ints
-    stops: Ints
-    """int64[L] each, characters"""
+    tokens: Ints
+    """int64[3, L]: first characters, ends, ids"""
     times: Ints
     """int64[L]: windows in which the token has most context"""
-    ranges: list[tuple[int, int, int, int]] = field(default_factory=list)
-    """A window each: first character and one past the last; those of its answer, -1 without."""
+    ranges: list[tuple[tuple[int, ...], tuple[int, ...]]] = field(default_factory=list)
+    """`_edges` of each window, and of its answer's tokens"""
 
 
 class Windows:
@@ -85,51 +84,45 @@ class Windows:
 
     def _add(self, name: str, row: int, rows: _Rows, r: int) -> tuple[str, str] | None:
         """Take row r of `rows` as the next window; rule and detail of what is wrong with it."""
-        said, asked = rows.said(r), rows.asked(r)
-        starts, stops, best = rows.text_tokens(r)
-        if not len(starts):
+        said, asked, new = rows.said(r), rows.asked(r), rows.text_tokens(r)
+        if not new.shape[1]:
             return "windows", "the window has no token of the text"
-        text = str(said["text_pair"])
         if self._open is None:
-            none = np.zeros(0, np.int64)
-            self._open = _Question(name, row, said, asked, none, none, none)
-            at, past = 0, 0
+            self._open = _Question(name, row, said, asked, new[:, :0], np.zeros(0, np.int64))
         else:
-            past = int(self._open.stops[-1])
-            found = np.flatnonzero((self._open.starts == starts[0]) & (self._open.stops == stops[0]))
-            at = int(found[0]) if len(found) else len(self._open.starts)
             for key, value in said.items():
                 if value != self._open.said[key]:
                     return "windows", f"{key} differs from that of the question's window before"
             if not np.array_equal(asked, self._open.asked):
                 return "windows", "the question's tokens differ from those of its window before"
-            if at == 0:
-                return "windows", "the window begins where the one before does, or earlier"
         question = self._open
-        shared = len(question.starts) - at
-        if shared == 0 and (starts[0] < past or trimmed(text[past : starts[0]])):
-            return "windows", f"tokens of the text between characters {past} and {starts[0]} are in no window"
-        if shared > len(starts) or not (
-            np.array_equal(question.starts[at:], starts[:shared])
-            and np.array_equal(question.stops[at:], stops[:shared])
-        ):
-            return "windows", "the tokens shared with the question's window before are not the same"
+        places = _begins(question.tokens, new)
+        if not places:
+            return "windows", "the window's tokens do not go on from those of the question's window before"
+        if len(places) > 1:
+            self._open, self._skipped = None, name
+            return None
+        at = places[0]
+        if at == question.tokens.shape[1]:
+            past = int(question.tokens[1, -1]) if at else 0
+            if trimmed(str(said["text_pair"])[past : new[0, 0]]):
+                return "windows", f"tokens of the text from {past} to {new[0, 0]} are in no window"
         if (lost := question.times[:at] != 1).any():
-            first = question.starts[:at][lost][0]
+            first = question.tokens[0, :at][lost][0]
             return "max_context", f"the token at {first} of an earlier window has most context in none"
-        times = best.astype(np.int64)
-        times[:shared] += question.times[at:]
+        times = rows.best(r).astype(np.int64)
+        times[: question.tokens.shape[1] - at] += question.times[at:]
         if (times > 1).any():
-            first = starts[times > 1][0]
+            first = new[0, times > 1][0]
             return "max_context", f"the token at {first} has most context in an earlier window, too"
-        question.starts, question.stops, question.times = starts, stops, times
-        question.ranges.append((int(starts[0]), int(stops[-1]), *rows.answer(r)))
+        question.tokens, question.times = new, times
+        question.ranges.append((_edges(new), _edges(rows.answer(r))))
         return None
 
     def _close(self, question: _Question) -> None:
         """What can be said when all windows have been seen."""
         last = len(question.ranges) - 1
-        text, end = str(question.said["text_pair"]), int(question.stops[-1])
+        text, end = str(question.said["text_pair"]), int(question.tokens[1, -1])
 
         def fail(rule: str, window: int, detail: str) -> None:
             self._fail(rule, question.row + window, f"{question.name}#{window}", detail)
@@ -139,21 +132,57 @@ class Windows:
             return
         if (lost := question.times != 1).any():
             fail(
-                "max_context", last, f"the token at {question.starts[lost][0]} has most context in no window"
+                "max_context",
+                last,
+                f"the token at {question.tokens[0, lost][0]} has most context in no window",
             )
-        low, high, start, stop = np.array(question.ranges, np.int64).T
-        answered = np.flatnonzero(start >= 0)
+        windows, answers = np.array(question.ranges, np.int64).transpose(1, 2, 0)
+        answered = np.flatnonzero(answers[2] > 0)
         if not len(answered):
             return
-        a, b = start[answered[0]], stop[answered[0]]
-        differs = (low <= a) & (b <= high) & ((start != a) | (stop != b))
-        differs |= (start >= 0) & ((start != a) | (stop != b))
+        answer = answers[:, answered[0]]
+        # Of characters that several tokens share, a window may have only some: it must have as many as the answer.
+        low, high = windows[0] - answer[0], answer[1] - windows[1]
+        holds = (low < 0) | ((low == 0) & (windows[2] >= answer[2]))
+        holds &= (high < 0) | ((high == 0) & (windows[3] >= answer[3]))
+        differs = (holds | (answers[2] > 0)) & (answers != answer[:, None]).any(axis=0)
         if differs.any():
             fail(
                 "windows",
                 int(np.flatnonzero(differs)[0]),
-                f"the answer at [{a}, {b}) of window {answered[0]} is not this window's, which holds it",
+                f"this window holds the answer [{answer[0]}, {answer[1]}) of window {answered[0]}, and gives another",
             )
+
+
+def _edges(tokens: Ints) -> tuple[int, int, int, int]:
+    """First character and one past the last of `tokens` int64[3, L], and how many tokens have the characters of
+    the first one, and of the last one. Zeros for no tokens."""
+    if not tokens.shape[1]:
+        return 0, 0, 0, 0
+    spans = tokens[:2]
+    first, last = ((spans == spans[:, at : at + 1 or None]).all(axis=0).sum() for at in (0, -1))
+    return int(spans[0, 0]), int(spans[1, -1]), int(first), int(last)
+
+
+def _begins(before: Ints, after: Ints) -> list[int]:
+    """Where among the tokens `before` of a window those of the window `after` it may begin, int64[3, L] each.
+
+    L of `before` if they share none; nothing if the windows do not fit together. Several places are possible
+    only where several tokens stand for the same character, bytes of it that are equal.
+    """
+    count, first = before.shape[1], after[:, :1]
+    if not count:
+        return [0]
+    places = [
+        at
+        for at in np.flatnonzero((before == first).all(axis=0)).tolist()
+        if at and np.array_equal(before[:, at:], after[:, : count - at])
+    ]
+    same_span = (first[:2] == before[:2, -1:]).all()
+    shares = max(int((tokens[:2] == first[:2]).all(axis=0).sum()) for tokens in (before, after)) > 1
+    if after[0, 0] >= before[1, -1] or (same_span and (shares or not places)):
+        places.append(count)
+    return places
 
 
 class _Rows:
@@ -176,16 +205,19 @@ class _Rows:
         start = self._offsets[r]
         return self._view.flat("input_ids")[start : start + self._before[r]]
 
-    def text_tokens(self, r: int) -> tuple[Ints, Ints, Ints]:
-        """First characters, stops and flags of the text's tokens."""
-        part = slice(self._offsets[r] + self._before[r], self._offsets[r + 1] - 1)
-        names = ("char_starts", "char_stops", "is_max_context")
-        starts, stops, best = (self._view.flat(name)[part] for name in names)
-        return starts, stops, best
+    def text_tokens(self, r: int) -> Ints:
+        """int64[3, L]: first characters, ends and ids of the text's tokens."""
+        names = ("char_starts", "char_stops", "input_ids")
+        return np.array([self._view.flat(name)[self._part(r)] for name in names], np.int64)
 
-    def answer(self, r: int) -> tuple[int, int]:
-        """Characters of the answer's tokens; -1, -1 without one."""
-        if not self._answered[r]:
-            return -1, -1
-        first, last = (int(self._offsets[r] + s[r]) for s in self._spans)
-        return int(self._view.flat("char_starts")[first]), int(self._view.flat("char_stops")[last - 1])
+    def best(self, r: int) -> Bools:
+        """bool[L]: which of them have most context here."""
+        return self._view.flat("is_max_context")[self._part(r)]
+
+    def _part(self, r: int) -> slice:
+        return slice(self._offsets[r] + self._before[r], self._offsets[r + 1] - 1)
+
+    def answer(self, r: int) -> Ints:
+        """int64[3, L]: those of the answer; L = 0 without one."""
+        start, stop = (int(s[r]) - int(self._before[r]) for s in self._spans)
+        return self.text_tokens(r)[:, start:stop] if self._answered[r] else np.zeros((3, 0), np.int64)

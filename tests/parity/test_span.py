@@ -12,8 +12,10 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import tokenizers
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from tokenizers import models, pre_tokenizers
 
 from pipelines.config import Config
 from pipelines.encode.tokenizer import Tokenizer, load_tokenizer
@@ -37,6 +39,8 @@ CLUSTERS = [
     "한",
     "กำ",
 ]
+JOINED = ["我\u200d在", "水\u0903", "在\u200d北\u200d京"]
+"""Clusters of several tokens, also for a vocabulary of words and characters."""
 PLAIN = [
     "北京",
     "我在",
@@ -114,7 +118,8 @@ def same_rows(config: Config, documents: list[dict[str, Any]], trains: bool, fol
 def random_question(rng: random.Random, doc_id: str) -> dict[str, Any]:
     def text(most: int) -> str:
         return "".join(
-            rng.choice(PLAIN + (CLUSTERS if rng.random() < 0.3 else [])) for _ in range(rng.randint(1, most))
+            rng.choice(PLAIN + (CLUSTERS + JOINED if rng.random() < 0.3 else []))
+            for _ in range(rng.randint(1, most))
         )
 
     context = text(60)
@@ -131,16 +136,30 @@ def random_question(rng: random.Random, doc_id: str) -> dict[str, Any]:
     return document(doc_id, text(12), pair=True, text_pair=context, **fields)
 
 
+@pytest.fixture(scope="module")
+def bytes_tokenizer(tmp_path_factory: pytest.TempPathFactory) -> str:
+    """A `tokenizer.json` with a token a byte: several tokens share a character, and some are white space."""
+    tokens = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", *sorted(pre_tokenizers.ByteLevel.alphabet())]
+    core = tokenizers.Tokenizer(models.BPE({token: i for i, token in enumerate(tokens)}, []))
+    core.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False)
+    path = tmp_path_factory.mktemp("bytes") / "tokenizer.json"
+    core.save(str(path))
+    return str(path)
+
+
+@pytest.mark.parametrize("kind", ["words", "bytes"])
 @settings(max_examples=25, deadline=None)
-@given(st.integers(0, 2**32))
-def test_rows_are_the_loops_rows(seed: int) -> None:
+@given(seed=st.integers(0, 2**32))
+def test_rows_are_the_loops_rows(kind: str, bytes_tokenizer: str, seed: int) -> None:
     rng = random.Random(seed)
     longest = rng.randint(1, 8)
-    length = rng.randint(max(longest + 4, 8), longest + 24)
+    least = 8 if kind == "bytes" else 4  # tokens of the text and [CLS], [SEP], [SEP]
+    length = rng.randint(max(longest + least, 8), longest + 24)
     stride = rng.randint(1, length - longest - 3)
     trains = rng.random() < 0.5
     config = span_config(
         trains,
+        bytes_tokenizer if kind == "bytes" else None,
         max_length=length,
         max_question=longest,
         doc_stride=stride,
@@ -181,14 +200,16 @@ def test_c25_a_question_of_100_tokens_leaves_windows_of_61(tmp_path: Path) -> No
     assert outcome.cut and [len(r["input_ids"]) for r in outcome.rows] == [128] * 5 + [64 + 3 + 40]
 
 
-def test_c27_a_family_is_not_cut(tmp_path: Path) -> None:
-    config = span_config(max_length=10, max_question=1, doc_stride=2)
-    context = f"我在{CLUSTERS[0]}在北京"
+def test_c27_joined_characters_are_not_cut(tmp_path: Path) -> None:
+    config = span_config(max_length=10, max_question=1, doc_stride=5)
+    context = "我在我在水\u200d果\u200d水在北京" + CLUSTERS[0]
+    start = context.index("北京")
     question = document(
-        "q", "我", pair=True, text_pair=context, answers=["北京"], answer_starts=[8], is_impossible=False
+        "q", "我", pair=True, text_pair=context, answers=["北京"], answer_starts=[start], is_impossible=False
     )
     (outcome,) = same_rows(config, [question], True, tmp_path)
-    assert all(row["answer_stop"] - row["answer_start"] in (1, 2) for row in outcome.rows)
+    edges = {row["char_starts"][3] for row in outcome.rows} | {row["char_stops"][-2] for row in outcome.rows}
+    assert len(outcome.rows) == 3 and edges == {0, 4, 11, 12, len(context)}  # not 6, nor 8
 
 
 # --- real questions ---------------------------------------------------------------------------
