@@ -134,9 +134,10 @@ def find_preset(name: str) -> Preset:
         return PRESETS[name]
     if reason := _NOT_SUPPORTED.get(name):
         raise ValueError(f"preset {name!r} is not supported: {reason}")
-    folded = {_fold(known): known for known in PRESETS}
-    near = difflib.get_close_matches(_fold(name), [*folded, *(n.partition("/")[2] for n in folded)], n=3)
-    hits = [known for fold, known in folded.items() if any(fold == n or fold.endswith("/" + n) for n in near)]
+    full = {_fold(known): known for known in PRESETS}
+    folded = {fold.partition("/")[2] or fold: known for fold, known in full.items()} | full
+    near = difflib.get_close_matches(_fold(name), folded, n=3, cutoff=0.75)
+    hits = list(dict.fromkeys(folded[fold] for fold in near))
     hint = f"did you mean {' or '.join(map(repr, hits))}?" if hits else f"there are {', '.join(PRESETS)}"
     raise ValueError(f"unknown preset {name!r}; {hint}")
 

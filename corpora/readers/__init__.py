@@ -44,6 +44,7 @@ from corpora.readers.conllu import read_conllu
 from corpora.readers.fields import Mapper
 from corpora.readers.jsonl import read_jsonl
 from corpora.readers.lines import LineNumbers
+from corpora.readers.parallel import read_parallel
 from corpora.readers.quoted import read_csv
 from corpora.readers.race import read_race
 from corpora.readers.sink import Sink
@@ -114,6 +115,8 @@ def read_block(
                 yield from read_conll(file, part, layout, task, language, sink, numbers)
             elif layout.format == "conllu":
                 yield from read_conllu(file, part, layout, task, language, sink, numbers)
+            elif layout.format == "parallel":
+                yield from read_parallel(file, part, layout.encoding, sink, numbers)
             elif layout.format == "wikipedia":
                 yield from read_wikipedia(file, part, layout, language, sink, numbers)
             elif layout.format == "squad":

@@ -325,7 +325,11 @@ def test_an_array_gives_what_its_lines_would(
         assert found["text"] == row["text"]
 
 
-def test_bad_records_of_an_array_are_rejected_one_by_one(read: Callable[..., Read]) -> None:
+@pytest.mark.parametrize("chunk", [3, 4, 1 << 20])
+def test_bad_records_of_an_array_are_rejected_one_by_one(
+    read: Callable[..., Read], monkeypatch: pytest.MonkeyPatch, chunk: int
+) -> None:
+    monkeypatch.setattr(jsonarray, "CHUNK", chunk)
     items = [
         b'{"text": "a"}',
         b'{"text": "b", "text": "c"}',

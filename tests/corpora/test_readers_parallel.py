@@ -211,6 +211,29 @@ def _split(body: bytes) -> list[str]:
     ]
 
 
+@settings(max_examples=200, deadline=None)
+@given(
+    st.binary(max_size=30).map(lambda b: bytes(b"\na"[c % 2] for c in b)),
+    st.sets(st.integers(1, 30)),
+    st.integers(1, 9),
+)
+def test_ranges_begin_with_the_first_line_past_their_edge(
+    tmp_path_factory: pytest.TempPathFactory, body: bytes, edges: set[int], chunk: int
+) -> None:
+    path = tmp_path_factory.mktemp("edges") / "a"
+    path.write_bytes(body)
+    starts = [0, *(i + 1 for i, byte in enumerate(body) if byte == ord("\n"))]
+    starts = [s for s in starts if s < len(body)]
+    rising = sorted(e for e in edges if e < len(body))
+    first = sorted({next((s for s in starts if s >= edge), None) for edge in rising} - {None})
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(parallel, "CHUNK", chunk)
+        marks, lines = parallel._starts_of_ranges(str(path), rising)
+        places, again = parallel._starts_of_lines(str(path), [line for _, line in marks])
+    assert marks == [(start, starts.index(start)) for start in first]
+    assert places == first and lines == again == len(starts)
+
+
 def test_blocks_are_even_in_both_files(tmp_path: Path) -> None:
     chance = random.Random(3)
     source = [("s" * chance.randrange(200)) + "." for _ in range(3000)]
