@@ -4,7 +4,8 @@ Blocks follow from the config, the files' names and their sizes alone, so every 
 runner plans the same. Files of lines or of pages larger than a block are cut into even ranges; smaller
 files are packed together; a file that cannot be entered in its middle (compressed, CSV with its
 quoted newlines, a document per file) stays whole. A record belongs to the range that holds its
-first byte, see `corpora.readers.lines` and `corpora.readers.wikidump`. Of parallel files the line ends count, too
+first byte, see `corpora.readers.lines` and `corpora.readers.wikidump`; the rows of a table come in groups, which
+do (`corpora.readers.tablefiles`), and tables are cut where these begin. Of parallel files the line ends count, too
 (`corpora.parallel`).
 """
 
@@ -21,6 +22,7 @@ from corpora.parallel import cut_pair, find_targets
 from corpora.readers import conllu
 from corpora.readers.columns import find_columns
 from corpora.readers.jsonarray import is_array
+from corpora.tableplan import TABLES, cut_table, expand_dataset, find_cuts
 
 MIN_BLOCK_BYTES, MAX_BLOCK_BYTES = 2**20, 8 * 2**20
 _SPLITTABLE = ("text", "jsonl", "tsv", "conll", "conllu", "wikipedia")
@@ -43,18 +45,25 @@ def plan_blocks(layout: InputConfig, config_dir: str, block_bytes: int | None = 
     Raises:
         FileNotFoundError, IsADirectoryError, ValueError: from `files.expand`, or a file that two
             patterns of one split name.
-        ColumnError: a TSV or CSV file lacks a column; every header is read here, before any work.
+        ColumnError: a TSV or CSV file or a table lacks a column; every header is read here, before any work.
+        CorruptFileError: a table is damaged.
         PairError: source and target files do not belong together.
     """
     if block_bytes is not None and block_bytes < 1:
         raise ValueError(f"block_bytes must be at least 1, found {block_bytes}")
     if layout.format == "conllu":
         conllu.check_layout(layout)
-    listings = {split: _list(split, patterns, config_dir) for split, patterns in layout.files.items()}
+    listings = {split: _list(layout, split, patterns, config_dir) for split, patterns in layout.files.items()}
     if layout.format in ("tsv", "csv"):
         for split, listed in listings.items():
             for path, info in listed:
                 find_columns(path, info.path, layout, may_lack_label=layout.may_lack_label(split))
+    cuts: dict[str, list[int]] = {}
+    if layout.format in TABLES:
+        for split, listed in listings.items():
+            for path, info in listed:
+                may = layout.may_lack_label(split)
+                cuts[path] = find_cuts(path, info.path, layout, may_lack_label=may)
     targets: Targets = {}
     if layout.format == "parallel":
         for listed in listings.values():
@@ -65,7 +74,7 @@ def plan_blocks(layout: InputConfig, config_dir: str, block_bytes: int | None = 
         block_bytes = min(max(total // 64, MIN_BLOCK_BYTES), MAX_BLOCK_BYTES)
     blocks = []
     for split, listed in listings.items():
-        groups = list(_pack(listed, layout, block_bytes, targets))
+        groups = list(_pack(listed, layout, block_bytes, targets, cuts))
         for index, (parts, size) in enumerate(groups):
             blocks.append(Block(split, index, len(groups), parts, size))
     return blocks
@@ -78,11 +87,17 @@ def is_splittable(layout: InputConfig, path: str) -> bool:
     return layout.format not in ("text", "conllu") or layout.document not in ("file", "newdoc")
 
 
-def _list(split: str, patterns: list[str], config_dir: str) -> list[tuple[str, files.FileInfo]]:
+def _list(
+    layout: InputConfig, split: str, patterns: list[str], config_dir: str
+) -> list[tuple[str, files.FileInfo]]:
     listed: list[tuple[str, files.FileInfo]] = []
     seen: dict[str, str] = {}
     for pattern in patterns:
-        for info in files.expand(pattern, config_dir):
+        if layout.format == "dataset":
+            found = expand_dataset(pattern, split, config_dir)
+        else:
+            found = files.expand(pattern, config_dir)
+        for info in found:
             path = files.join(config_dir, info.path)
             key = path if files.is_uri(path) else os.path.abspath(path)  # noqa: PTH100
             if key in seen:
@@ -96,7 +111,11 @@ def _list(split: str, patterns: list[str], config_dir: str) -> list[tuple[str, f
 
 
 def _pack(
-    listed: list[tuple[str, files.FileInfo]], layout: InputConfig, block_bytes: int, targets: Targets
+    listed: list[tuple[str, files.FileInfo]],
+    layout: InputConfig,
+    block_bytes: int,
+    targets: Targets,
+    cuts: dict[str, list[int]],
 ) -> Iterator[tuple[tuple[Part, ...], int]]:
     parts: list[Part] = []
     size = weight = 0
@@ -104,6 +123,8 @@ def _pack(
     for path, info in listed:
         if path in targets:
             pieces = cut_pair(path, info, targets[path], block_bytes)
+        elif path in cuts:
+            pieces = cut_table(path, info, cuts[path], block_bytes)
         else:
             pieces = _cut(path, info, layout, block_bytes)
         own_size = sum(size for _, size in pieces)

@@ -13,6 +13,7 @@ Reasons of rejects:
     bad_conllu       a sentence of a treebank that is not CoNLL-U, or whose tree is none
     bad_csv          a quote where none can be, or one that never closes
     bad_type         a field of another type than text (or a number, where one will do)
+    bad_label        a label number that the file has no name for
     bad_score        a score that is no finite number
     bad_mention      a mention that does not stand in the text where the record says
     unequal_fields   another number of fields than there are columns
@@ -49,6 +50,7 @@ from corpora.readers.quoted import read_csv
 from corpora.readers.race import read_race
 from corpora.readers.sink import Sink
 from corpora.readers.squad import read_squad
+from corpora.readers.tables import read_tables
 from corpora.readers.text import read_text
 from corpora.readers.tsv import read_tsv
 from corpora.readers.wikipedia import read_wikipedia
@@ -84,8 +86,8 @@ def read_block(
             no label; `pages`, `redirects` and `other_namespace` of a Wikipedia dump.
 
     Raises:
-        CorruptFileError: a compressed file ends early or is damaged.
-        ColumnError: a TSV or CSV file lacks a column.
+        CorruptFileError: a compressed file or a table ends early or is damaged.
+        ColumnError: a TSV or CSV file or a table lacks a column, or has one of another type.
         ValueError: a file is no text, or the format cannot serve the task.
         OSError: a file cannot be read.
     """
@@ -105,7 +107,10 @@ def read_block(
         on_count=on_count,
     )
     mapper = Mapper(layout, task, language, sink, block.split)
-    for part in block.parts:
+    tables = layout.format in ("parquet", "arrow", "dataset")
+    if tables:
+        yield from read_tables(block, layout, task, mapper, sink, batch_bytes)
+    for part in () if tables else block.parts:
         numbers = LineNumbers(part)
         sink.begin(part.name, numbers)
         with files.open_decompressed(part.path) as file:

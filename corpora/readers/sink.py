@@ -53,8 +53,8 @@ class Sink:
         self._name = ""
         self._numbers: LineNumbers | None = None
 
-    def begin(self, name: str, numbers: LineNumbers) -> None:
-        """Everything that follows comes from the file of this name."""
+    def begin(self, name: str, numbers: LineNumbers | None) -> None:
+        """Everything that follows comes from the file of this name; `numbers` None: it has no lines."""
         self._name, self._numbers = name, numbers
 
     def count(self, name: str, number: int) -> None:
