@@ -102,7 +102,11 @@ PRESETS: dict[str, Preset] = {
     ),
     "clue/cmrc": Preset("span", "train.json, dev.json, trial.json", {"format": "squad"}, "CMRC 2018"),
     "clue/drcd": Preset("span", "train.json, dev.json, test.json", {"format": "squad"}),
-    "clue/c3": Preset("choice", "m-train.json, d-train.json, m-dev.json, d-dev.json", {"format": "c3"}),
+    "clue/c3": Preset(
+        "choice",
+        "m-train.json, d-train.json, m-dev.json, d-dev.json; c3-*.json of its authors",
+        {"format": "c3"},
+    ),
     "webtext-zh": Preset(
         "pretrain",
         "web_text_zh_train.json, web_text_zh_valid.json",
