@@ -27,7 +27,8 @@ Format = Literal[
     "dataset",
     "parallel",
 ]
-_FIELDS = ("jsonl", "tsv", "csv", "parquet", "arrow", "dataset")
+_TABLES = ("parquet", "arrow", "dataset")
+_FIELDS = ("jsonl", "tsv", "csv", *_TABLES)
 _PAIRS = ("squad", "race", "c3", "parallel")
 _ONLY_FOR = {
     "document": ("text", "conllu"),
@@ -43,8 +44,8 @@ _ONLY_FOR = {
     "header": ("tsv", "csv"),
     "headings": ("wikipedia",),
     "encoding": ("text", "jsonl", "tsv", "csv", "conll", "parallel"),
-    "offset_unit": ("squad",),
-    "ambiguous_answers": ("squad",),
+    "offset_unit": ("squad", *_TABLES),
+    "ambiguous_answers": ("squad", *_TABLES),
     "train_splits": ("squad", *_FIELDS),
     "blank": ("race", "c3"),
     "suffixes": ("parallel",),

@@ -38,6 +38,8 @@ _FORMAT_TASKS: dict[str, tuple[Task, ...]] = {
     "parallel": ("seq2seq",),
 }
 """Tasks of each format; formats of fields serve all others."""
+_QUESTION_TABLES = [("span", "parquet"), ("span", "arrow"), ("span", "dataset")]
+"""Formats of fields whose fields may be questions: those that say what is in a field."""
 
 _ALTERNATIVE = re.compile(r"str|int|list\[.*\]|\[key\]")
 
@@ -136,8 +138,16 @@ class Config(Section):
                 f"{' or '.join(map(repr, _FORMAT_TASKS.get(self.input.format, ())))}",
             ),
             (
-                self.task in ("span", "choice") and self.input.format not in _FORMAT_TASKS,
+                self.task in ("span", "choice")
+                and self.input.format not in _FORMAT_TASKS
+                and (self.task, self.input.format) not in _QUESTION_TABLES,
                 f"task {self.task!r} needs format {' or '.join(map(repr, _formats_of(self.task)))}",
+            ),
+            (
+                (self.task, self.input.format) in _QUESTION_TABLES
+                and (self.input.text_pair is None or self.input.label is None),
+                "task 'span' needs the columns of question, text and answers; of SQuAD's tables they are "
+                "`text: question`, `text_pair: context`, `label: answers`",
             ),
             (
                 self.task in ("classify", "tag")
@@ -175,7 +185,8 @@ class Config(Section):
 
 
 def _formats_of(task: str) -> list[str]:
-    return [name for name, tasks in _FORMAT_TASKS.items() if task in tasks]
+    named = [name for name, tasks in _FORMAT_TASKS.items() if task in tasks]
+    return named + [name for own, name in _QUESTION_TABLES if own == task]
 
 
 class _Loader(yaml.SafeLoader):

@@ -9,8 +9,8 @@ from __future__ import annotations
 
 import difflib
 import json
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
 from typing import Any
 
 import pyarrow as pa
@@ -48,19 +48,24 @@ class TableColumn:
 
 @dataclass(frozen=True)
 class TableColumns:
-    """The columns of each role, None where it has none; a text of several columns has a list of them."""
+    """The columns of each role, None where it has none; a text of several columns has a list of them.
+
+    `more`: others that are there, by name.
+    """
 
     roles: Values
+    more: Mapping[str, TableColumn] = field(default_factory=dict)
 
     def __iter__(self) -> Iterator[TableColumn]:
         for role in self.roles:
             yield from role if isinstance(role, list) else [role] if role is not None else []
+        yield from self.more.values()
 
 
 def find_table_columns(
-    schema: pa.Schema, name: str, layout: InputConfig, *, may_lack_label: bool
+    schema: pa.Schema, name: str, layout: InputConfig, *, may_lack_label: bool, more: Sequence[str] = ()
 ) -> TableColumns:
-    """Columns of the roles that `layout` names, in a file called `name`.
+    """Columns of the roles that `layout` names, in a file called `name`, and those of `more` that it has.
 
     Raises:
         ColumnError: a column is missing, stands there twice or holds what its role cannot be; the message names
@@ -68,8 +73,8 @@ def find_table_columns(
     """
     features = _features(schema)
     roles: list[Any] = []
-    for role, field in zip(Values._fields, field_names(layout), strict=True):
-        fields = field if isinstance(field, list) else [] if field is None else [field]
+    for role, named in zip(Values._fields, field_names(layout), strict=True):
+        fields = named if isinstance(named, list) else [] if named is None else [named]
         found = [_find(one, role, schema, features, name) for one in fields]
         if role == "label" and found == [None] and may_lack_label:
             found = []
@@ -77,20 +82,17 @@ def find_table_columns(
             if column is None:
                 raise _missing(one, role, schema, name, layout)
             _check_type(column, role, name)
-        roles.append(found if isinstance(field, list) else found[0] if found else None)
-    return TableColumns(Values(*roles))
+        roles.append(found if isinstance(named, list) else found[0] if found else None)
+    others = {one: _find(one, "", schema, features, name) for one in more}
+    return TableColumns(Values(*roles), {one: column for one, column in others.items() if column is not None})
 
 
-def find_column(schema: pa.Schema, field: str, name: str) -> TableColumn | None:
-    """The column called `field`, of any type; None where there is none."""
-    return _find(field, field, schema, _features(schema), name)
-
-
-def _find(field: str, role: str, schema: pa.Schema, features: Any, name: str) -> TableColumn | None:
-    indices = schema.get_all_field_indices(field)
+def _find(path: str, role: str, schema: pa.Schema, features: Any, name: str) -> TableColumn | None:
+    indices = schema.get_all_field_indices(path)
     if len(indices) > 1:
-        raise ColumnError(f"{name} has the column {field!r} (input.{role}) {len(indices)} times")
-    top, *keys = [field] if indices else field.split(".")
+        why = f" (input.{role})" if role else ""
+        raise ColumnError(f"{name} has the column {path!r}{why} {len(indices)} times")
+    top, *keys = [path] if indices else path.split(".")
     indices = schema.get_all_field_indices(top)
     if len(indices) != 1:
         return None
@@ -99,26 +101,26 @@ def _find(field: str, role: str, schema: pa.Schema, features: Any, name: str) ->
         if not types.is_struct(kind) or kind.get_field_index(key) < 0:
             return None
         kind, feature = _storage_type(kind.field(key).type), _inner(feature, key)
-    return TableColumn(field, top, tuple(keys), kind, _class_names(feature))
+    return TableColumn(path, top, tuple(keys), kind, _class_names(feature))
 
 
-def _missing(field: str, role: str, schema: pa.Schema, name: str, layout: InputConfig) -> ColumnError:
+def _missing(path: str, role: str, schema: pa.Schema, name: str, layout: InputConfig) -> ColumnError:
     names = list(_all_names(schema))
     shown = ", ".join(repr(n) for n in names[:30]) + (", ..." if len(names) > 30 else "")
-    near = difflib.get_close_matches(field, names, n=3, cutoff=0.5)
+    near = difflib.get_close_matches(path, names, n=3, cutoff=0.5)
     hint = f"; did you mean {' or '.join(repr(n) for n in near)}?" if near else ""
     if role == "label" and layout.label_optional:
         hint += "; only splits that do not train may lack it: name its split `test`"
-    return ColumnError(f"{name} has no column {field!r} (input.{role}); columns: {shown}{hint}")
+    return ColumnError(f"{name} has no column {path!r} (input.{role}); columns: {shown}{hint}")
 
 
 def _all_names(fields: Any, before: str = "", depth: int = 0) -> Iterator[str]:
-    for field in fields:
-        yield before + field.name
-        kind = _storage_type(field.type)
+    for one in fields:
+        yield before + one.name
+        kind = _storage_type(one.type)
         if types.is_struct(kind) and depth < 8:
             inner = [kind.field(i) for i in range(kind.num_fields)]
-            yield from _all_names(inner, f"{before}{field.name}.", depth + 1)
+            yield from _all_names(inner, f"{before}{one.name}.", depth + 1)
 
 
 # --- types ------------------------------------------------------------------------------------

@@ -2,7 +2,8 @@
 
 Texts, labels, ids and scores pass from column to column as Arrow arrays. A row that is not plainly good (a null or
 blank text, an unknown label) goes through `fields.Mapper` alone, which says what is wrong with it. So do all rows
-of labelled sequences, of texts of several fields and of whatever else is no plain column: one set of rules.
+of labelled sequences, of texts of several fields and of whatever else is no plain column: one set of rules. Questions
+on texts, as SQuAD's tables have them, follow those of `questions`.
 
 A record's `source`, and its id where the corpus has none, is `<path>@<row>`, the row counted from 0 in its file: like a
 byte it does not change with the size of blocks. Nothing in a file is run, unpickled or trusted: extension
@@ -21,6 +22,7 @@ import pyarrow.compute as pc
 
 from corpora.readers.fields import Mapper, Values
 from corpora.readers.lines import MAX_RECORD_BYTES, TooLong
+from corpora.readers.questions import Questions
 from corpora.readers.sink import FieldError, Sink
 from corpora.readers.tablearrays import checked, decoded, each, is_blank, lengths, scores, strings, truth
 from corpora.readers.tablecolumns import TableColumn, TableColumns, find_table_columns, is_text
@@ -31,6 +33,8 @@ if TYPE_CHECKING:
     from corpora.blocks import Block, Part
     from corpora.layout import InputConfig
 
+_OF_QUESTIONS = ("title", "is_impossible")
+"""Columns that questions may have beside those that the config names."""
 MAX_PYTHON_ROWS = 1024
 """Rows that are Python objects at a time."""
 _BLANKS = pa.array([""])
@@ -46,7 +50,7 @@ def read_tables(
         ColumnError: it lacks a column, or has one of another type.
         ValueError: it is another kind of file.
     """
-    reader = _Reader(layout, task, mapper, sink, batch_bytes)
+    reader = _Reader(layout, task, block.split, mapper, sink, batch_bytes)
     for part in block.parts:
         sink.begin(part.name, None)
         yield from reader.part(part)
@@ -54,9 +58,12 @@ def read_tables(
 
 
 class _Reader:
-    def __init__(self, layout: InputConfig, task: str, mapper: Mapper, sink: Sink, batch_bytes: int) -> None:
+    def __init__(
+        self, layout: InputConfig, task: str, split: str, mapper: Mapper, sink: Sink, batch_bytes: int
+    ) -> None:
         self._layout, self._mapper, self._sink, self._batch_bytes = layout, mapper, sink, batch_bytes
-        self._tag, self._labelled = task == "tag", task in ("classify", "tag")
+        self._tag, self._labelled = task == "tag", task in ("classify", "tag", "span")
+        self._questions = Questions(layout, split, sink) if task == "span" else None
         self._score = layout.score
         self._skipped = pa.array(layout.skip_labels, pa.string())
         self._tables: list[pa.Table] = []  # rows that no table of the sink has yet
@@ -68,7 +75,11 @@ class _Reader:
         with TableFile(part.path, part.name, parquet=parquet, stop=part.stop) as file:
             with file.damage(0):
                 columns = find_table_columns(
-                    file.schema, part.name, self._layout, may_lack_label=self._mapper.may_lack_label
+                    file.schema,
+                    part.name,
+                    self._layout,
+                    may_lack_label=self._mapper.may_lack_label,
+                    more=_OF_QUESTIONS if self._questions else (),
                 )
             if not self._labelled:
                 columns = TableColumns(columns.roles._replace(label=None))
@@ -81,7 +92,7 @@ class _Reader:
 
     def _rows(self, name: str, row: int, batch: pa.RecordBatch, columns: TableColumns) -> None:
         rows = _Batch(name, row, batch, columns)
-        if not self._tag and self._plain(rows):
+        if not self._tag and not self._questions and self._plain(rows):
             self._by_column(rows)
         else:
             self._by_row(rows)
@@ -216,7 +227,7 @@ class _Reader:
             room = self._batch_bytes + (total[begin - 1] if begin else 0)
             end = min(int(np.searchsorted(total, room, side="right")), begin + MAX_PYTHON_ROWS)
             end = min(max(end, begin + 1), next_too_long)
-            values = [_values(a, begin, end) for a in rows.arrays]
+            values = [_values(a, begin, end) for a in (*rows.arrays, *rows.more)]
             for i, record in enumerate(zip(*values, strict=True), begin):
                 self._one(rows, i, list(record))
             begin = end
@@ -230,7 +241,13 @@ class _Reader:
                 if record[2] == -1:  # no label
                     record[2] = "-1" if "-1" in self._layout.skip_labels else None
                 record[2] = _named(record[2], column)
-            self._mapper.add(rows.row + i, *record)
+            if self._questions:
+                question, context, answers, id_, _, *more = record
+                found = {"id": id_, "question": question, "context": context, "answers": answers}
+                found.update(zip(rows.columns.more, more, strict=True))
+                self._questions.flat(rows.row + i, found)
+            else:
+                self._mapper.add(rows.row + i, *record)
         except FieldError as error:
             self._sink.reject(rows.row + i, 0, error.reason, str(error), _excerpt(rows.columns, record))
 
@@ -245,6 +262,7 @@ class _Batch:
             return [arrays(one) for one in role] if isinstance(role, list) else role and checked(role, batch)
 
         self.arrays = Values(*map(arrays, columns.roles))
+        self.more = [checked(column, batch) for column in columns.more.values()]
 
 
 def _pick(array: pa.Array, at: np.ndarray) -> pa.Array:
@@ -293,7 +311,7 @@ def _named(value: Any, column: TableColumn) -> Any:
 def _excerpt(columns: TableColumns, record: list[Any]) -> str:
     """The record as JSON, each value cut short."""
     shown = {}
-    for role, value in zip(columns.roles, record, strict=True):
+    for role, value in zip(columns.roles, record, strict=False):
         several = role if isinstance(role, list) else [] if role is None else [role]
         for column, one in zip(several, value if isinstance(role, list) else [value], strict=False):
             shown[column.name] = one[:EXCERPT_CHARS] if isinstance(one, (str, bytes, list)) else one

@@ -26,6 +26,7 @@ from corpora.readers import ipc, read_block, tables
 from corpora.readers.columns import ColumnError
 from corpora.readers.tablefiles import CorruptTableError, TableFile
 from tests.corpora.conftest import Read, read_layout
+from tests.corpora.test_files import remote  # noqa: F401  (a fixture)
 
 KINDS = ("parquet", "file", "stream")
 ReadTable = Callable[..., Read]
@@ -689,3 +690,79 @@ def test_row_groups_go_to_the_range_of_their_first_byte(tmp_path: Path) -> None:
     assert [b.parts[0].start for b in blocks] == [0, *starts[1:]]
     assert sum(b.bytes for b in blocks) == (tmp_path / "a").stat().st_size
     assert len(plan_blocks(layout_of("parquet", "a"), str(tmp_path), 1 << 20)) == 1
+
+
+# --- questions on texts -----------------------------------------------------------------------
+
+_CONTEXT = "Ann Lee met Bob. Bob left."
+_QUESTIONS = [
+    {"id": "q1", "title": "T", "context": _CONTEXT, "question": "Who?", "answers": {"text": ["Ann Lee"], "answer_start": [0]}},
+    {"id": "q2", "title": "T", "context": _CONTEXT, "question": "Whom?", "answers": {"text": ["Bob", "Bob"], "answer_start": [12, 17]}},
+    {"id": "q3", "title": "T", "context": _CONTEXT, "question": "Why?", "answers": {"text": [], "answer_start": []}},
+    {"id": "q4", "title": "T", "context": _CONTEXT, "question": "Lost?", "answers": {"text": ["Zoe"], "answer_start": [3]}},
+    {"id": "q5", "title": "T", "context": None, "question": "Bad?", "answers": {"text": ["Ann"], "answer_start": [0]}},
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("split", ["train", "test"])
+def test_questions_of_squad_as_a_table(tmp_path: Path, kind: str, split: str) -> None:
+    (tmp_path / "a.jsonl").write_text("\n".join(map(json.dumps, _QUESTIONS)))
+    squad = InputConfig.model_validate({"format": "squad", "files": {split: "a.jsonl"}})
+    expected = read_layout(squad, tmp_path, "span", "en", 1 << 20, 1 << 20)
+    names = {"text": "question", "text_pair": "context", "label": "answers", "id": "id"}
+    for nested in ("struct", "list"):
+        rows = _QUESTIONS
+        if nested == "list":  # answers as SQuAD's own files have them
+            pairs = [zip(q["answers"]["text"], q["answers"]["answer_start"], strict=True) for q in rows]
+            rows = [
+                {**q, "answers": [{"text": t, "answer_start": s} for t, s in p]}
+                for q, p in zip(rows, pairs, strict=True)
+            ]
+        answers = pa.struct([("text", pa.list_(pa.string())), ("answer_start", pa.list_(pa.int32()))])
+        if nested == "list":
+            answers = pa.list_(pa.struct([("text", pa.string()), ("answer_start", pa.int64())]))
+        table = pa.table(
+            {k: pa.array([q[k] for q in rows], answers if k == "answers" else pa.string()) for k in rows[0]}
+        )
+        write_table(tmp_path / "a", table, kind, 2)
+        layout = layout_of(kind, "a", **names, files={split: "a"})
+        for block_bytes in (1, 1 << 20):
+            got = read_layout(layout, tmp_path, "span", "en", block_bytes, 100)
+            assert _comparable(got)[:2] == _comparable(expected)[:2]
+            assert got.counts == expected.counts and got.reasons == expected.reasons
+    assert [r["doc_id"] for r in got.rows] == ["q1", "q2", "q3"] + ["q4"] * (split == "test")
+    assert got.rows[1]["answer_starts"] == [12, 17] and got.rows[2]["is_impossible"] is True
+    assert got.rows[0]["title"] == "T" and got.rows[0]["text_pair"] == _CONTEXT
+
+
+# --- elsewhere --------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_tables_on_other_filesystems(
+    remote: str,  # noqa: F811
+    tmp_path: Path,
+    kind: str,
+) -> None:
+    texts = [f"text {i}" for i in range(60)]
+    write_table(tmp_path / "local", pa.table({"text": texts}), kind, 10)
+    with files.write_atomic(f"{remote}/a") as file:
+        file.write((tmp_path / "local").read_bytes())
+    for block_bytes in (200, 1 << 20):
+        got = read_layout(layout_of(kind, f"{remote}/a"), tmp_path, "pretrain", "en", block_bytes, 1 << 20)
+        assert got.texts == texts and got.rows[7]["doc_id"] == f"{remote}/a@7"
+    assert (read_layout(layout_of(kind, f"{remote}/a"), tmp_path, "pretrain", "en", 200, 99).blocks > 1) == (
+        kind == "parquet"
+    )
+
+
+def test_saved_datasets_on_other_filesystems(remote: str, saved: Path) -> None:  # noqa: F811
+    for path in sorted((saved / "d").rglob("*")):
+        if path.is_file():
+            name = f"{remote}/{path.relative_to(saved)}"
+            files.make_dirs(name.rpartition("/")[0])
+            with files.write_atomic(name) as file:
+                file.write(path.read_bytes())
+    for pattern in (f"{remote}/d", f"{remote}/d/train"):
+        assert len(_saved(saved, files={"train": pattern}).rows) == 2500

@@ -56,6 +56,15 @@ def test_defaults_and_shorthands(tmp_path: Path) -> None:
         ({"input": {"format": "tsv", "files": "a.tsv"}}, "needs `input.label`"),
         ({"input": {**GOOD["input"], "files": {"../x": "a"}}}, "split name '../x'"),
         ({"encode": None}, "encode: "),
+        (
+            {"task": "span", "input": {"format": "jsonl", "files": "a"}},
+            "needs format 'squad' or 'parquet' or 'arrow' or 'dataset'",
+        ),
+        (
+            {"task": "span", "input": {"format": "parquet", "files": "a", "text_pair": "context"}},
+            "`text: question`, `text_pair: context`, `label: answers`",
+        ),
+        ({"task": "choice", "input": {"format": "parquet", "files": "a"}}, "needs format 'race' or 'c3'"),
     ],
 )
 def test_wrong_configs_name_the_field_and_the_fix(
