@@ -218,6 +218,11 @@ class InputConfig(BaseModel):
         """Whether records have a second text."""
         return self.text_pair is not None or self.format in _PAIRS
 
+    @property
+    def has_ids(self) -> bool:
+        """Whether records bring ids of their own, which must differ within a split."""
+        return self.id is not None or self.format in ("squad", "race", "c3")
+
     def trains(self, split: str) -> bool:
         """Whether questions of the split must have an answer that can be found, and records their label."""
         names = self.train_splits

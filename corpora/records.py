@@ -24,7 +24,8 @@ RAW_SCHEMA = pa.schema(
         pa.field("text_pair", pa.string()),  # second text of a pair task
         pa.field("language", pa.string()),  # only where the record itself says it
         # `<path>@<byte>`: the path as the config wrote it (relative to the config file), and the
-        # offset of the record's first byte in the decompressed file.
+        # offset of the record's first byte in the decompressed file: of a question that stands inside a
+        # JSON file, the first byte of its own object (or string, where RACE lists its questions).
         pa.field("source", pa.string(), nullable=False),
         pa.field("label", pa.string()),  # classification label, as written
         pa.field("label_score", pa.float32()),  # regression target

@@ -159,7 +159,7 @@ def run_plan(plan: Plan, options: Options) -> Manifest:
         refusals.refuse_rejects(run.out, manifest, plan.max_reject_fraction)
         if plan.source is not None:
             refusals.refuse_missing_fields(plan.source, manifest)
-            if plan.source.id is not None:
+            if plan.source.has_ids:
                 refusals.refuse_duplicate_ids(run.out, manifest)
         for name, content in run.stage.companions().items():
             with files.write_atomic(files.join(run.out, name)) as sink:

@@ -99,6 +99,6 @@ def refuse_duplicate_ids(folder: str, manifest: Manifest) -> None:
                 places += batch.filter(pc.equal(batch["doc_id"], problem.id))["source"].to_pylist()
         raise engine.RunError(
             f"{count:,} records of split {split!r} have the id of an earlier one. The id {problem.id!r} is at "
-            f"{' and at '.join(places[:2])} (file@byte). Make input.id unique, or leave it out: ids are then made "
+            f"{' and at '.join(places[:2])} (file@byte). Make the ids unique, or leave them out: they are then made "
             "from file and byte."
         )

@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 from corpora.blocks import Part
 from corpora.readers import jsonfile
 from corpora.readers.jsonfile import Found, read_json
-from corpora.readers.jsonwalk import MARK
+from corpora.readers.jsonwalk import MARK, Text
 from corpora.readers.lines import LineNumbers
 from corpora.readers.sink import Sink
 from corpora.records import Reject
@@ -126,6 +126,15 @@ def test_lines_are_rejected_one_by_one() -> None:
     assert [f.value for f in found] == [{"a": 1}] and [r.line for r in rejects] == [1]
     with pytest.raises(ValueError, match="not valid JSON"):
         _read(b'{"a"\n{"a": 1}\n')
+
+
+@given(st.text("aé\n😀", max_size=12), st.lists(st.integers(0, 12), max_size=6))
+def test_places_may_be_asked_for_in_any_order(text: str, asked: list[int]) -> None:
+    place = Text(text, 3, 7)
+    for at in asked:
+        at = min(at, len(text))
+        assert place.byte(at) == 3 + len(text[:at].encode())
+        assert place.first(at) == 7 + text[:at].count("\n")
 
 
 _values = st.recursive(

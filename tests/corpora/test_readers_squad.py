@@ -35,6 +35,7 @@ def _read(folder: Path, *values: Any, split: str = "train", **layout: Any) -> Re
         (("2010年", 10**30), 6, {"answers_repaired": 1}),
         ((" 2010年\n", 6), 6, {"answers_trimmed": 1}),
         (("。", 10), 11, {"answers_repaired": 1}),
+        (("。", -1), 11, {"answers_repaired": 1}),  # -1 is no offset from the end
         (("甲", 0), 0, {}),
     ],
 )
@@ -157,6 +158,22 @@ def test_c27_offsets_in_another_unit_are_not_believed(tmp_path: Path) -> None:
     twice = squad(qa([("北京", 10)]), context=text + "北京")
     assert _read(tmp_path, twice).reasons == ["ambiguous_answer"]
     assert _read(tmp_path, twice, offset_unit="utf16").rows[0]["answer_starts"] == [7]
+
+
+def test_c27_an_offset_within_a_character_is_none(tmp_path: Path) -> None:
+    for unit, start, counts in (("utf16", 1, 1), ("utf16", 2, 0), ("bytes", 3, 1), ("bytes", 4, 0)):
+        got = _read(tmp_path, squad(qa([("x", start)]), context="😀x"), offset_unit=unit)
+        assert got.rows[0]["answer_starts"] == [1] and got.counts["answers_repaired"] == counts
+
+
+def test_c27_units_are_those_of_each_text(tmp_path: Path) -> None:
+    value = {
+        "data": [
+            squad(qa([("x", s)]), context=c)["data"][0] for c, s in (("😀x", 2), ("é😀x", 3), ("xx😀x", 4))
+        ]
+    }
+    got = _read(tmp_path, value, offset_unit="utf16")
+    assert [r["answer_starts"] for r in got.rows] == [[1], [2], [3]] and not got.counts
 
 
 @pytest.mark.parametrize(
