@@ -67,11 +67,6 @@ def _own_words(language: str, user_dict: str | None, parser: Found | None) -> Fo
         if kind == "pkuseg":
             model = pkuseg_words.check_model(folder / "tokenizer" / "pkuseg_model")
             return FoundWords("pkuseg", language, user_dict, model)
-        if folder.name == spacy_models.EMBEDDED[CHINESE]:
-            raise ConfigError(
-                "annotate.segmenter is 'parser', but the embedded Chinese parser has no tokenizer: it was made for "
-                "words that are given; use 'default' (jieba), 'rjieba' or 'pkuseg'"
-            )
     if user_dict is not None and language == CHINESE:
         raise ConfigError(
             "annotate.user_dict: the parser's own tokenizer takes no further words; leave the dictionary out, or use "
