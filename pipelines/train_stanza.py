@@ -26,6 +26,7 @@ from typing import Annotated, Any
 import typer
 
 from corpora.conllu import ConlluError, read_conllu
+from pipelines.annotate.stanza_pipeline import steady
 
 PACKAGE = "treegraft"
 """Name of the models, as `ewt` or `gsdsimp` are names of Stanza's own."""
@@ -160,7 +161,6 @@ def train(
     `language`: code such as `en`, `zh`, `fr`. `dev` says which weights are kept; words in it are not learnt from.
     Returns the folder of the language. Raises ValueError where there is nothing to train on.
     """
-    import torch
     from stanza.models import mwt_expander, parser, tagger, tokenizer
     from stanza.models.common.constant import langcode_to_lang
 
@@ -177,9 +177,8 @@ def train(
         for token in chain.from_iterable(trees)
         if len(token.words) > 1
     )
-    torch.set_deterministic_debug_mode("error")
     logging.getLogger("stanza").setLevel(logging.ERROR)
-    with tempfile.TemporaryDirectory() as scratch:
+    with steady(), tempfile.TemporaryDirectory() as scratch:
         data = _write_data(Path(scratch), trees, dev, "" if code.startswith(("zh", "ja")) else " ")
         (data / "mwt.json").write_text(json.dumps(list(multiword.items())), "utf-8")
         common = ["--lang", code, "--shorthand", f"{code}_{PACKAGE}", "--seed", str(seed), "--cpu"]
@@ -219,9 +218,10 @@ def train(
             lr=recipe.parse_rate,
         )
         parser.main([*shared, *where["depparse"], *parses, *_PARSER_FLAGS])
-    _enter(
-        out, language, code, langcode_to_lang(code), [name for name in _NAMES if name != "mwt" or multiword]
-    )
+        trained = [name for name in _NAMES if name != "mwt" or multiword]
+        for name in trained:
+            _forget(folder / name / f"{PACKAGE}.pt", (scratch, str(folder)))
+    _enter(out, language, code, langcode_to_lang(code), trained)
     return folder
 
 
@@ -236,6 +236,17 @@ def _write_data(folder: Path, trees: Trees, dev: Trees, joiner: str) -> Path:
         (folder / f"{name}.txt").write_text(text, "utf-8")
         (folder / f"{name}.label").write_text(labels, "utf-8")
     return folder
+
+
+def _forget(path: Path, folders: tuple[str, ...]) -> None:
+    """Write a model without this machine's paths, and in the format whose bytes are a function of the weights."""
+    import torch
+
+    model = torch.load(path, weights_only=True)
+    for key, value in model["config"].items():
+        if isinstance(value, str) and value.startswith(folders):
+            model["config"][key] = Path(value).name
+    torch.save(model, path)
 
 
 def _flags(**values: object) -> list[str]:

@@ -1,0 +1,469 @@
+"""Stanza behind the one interface: finding and refusing models, parsing given words, its own words in raw text."""
+
+import json
+import os
+import pickle
+import shutil
+import subprocess
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+
+import numpy as np
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from corpora.conllu import ConlluSentence, parse_conllu
+from pipelines.annotate.stanza_models import find_stanza, stanza_identity
+from pipelines.annotate.words import Spans, Words, sentences_of
+from pipelines.config import ConfigError
+from pipelines.parse_eval import evaluate
+from pipelines.ragged import bounds
+from tests import treebanks
+
+stanza = pytest.importorskip("stanza", reason="pip install 'treegraft[stanza]'")
+torch = pytest.importorskip("torch")
+
+from pipelines.annotate import stanza as ours  # noqa: E402
+from pipelines.annotate.stanza_pipeline import steady  # noqa: E402
+from pipelines.annotate.stanza_words import Several, StanzaWords, spelled  # noqa: E402
+
+ROOT = Path(__file__).parents[2]
+
+
+def held_out(language: str, count: int = 40) -> list[ConlluSentence]:
+    return list(parse_conllu(treebanks.conllu(language, count, seed=2).split("\n")))
+
+
+def words_of(sentences: Sequence[Sequence[str]]) -> Words:
+    """Each sentence a text of its own, words a space apart."""
+    lengths = [len(s) for s in sentences]
+    offsets = bounds(lengths)
+    stops = [np.cumsum([len(form) + 1 for form in s]) - 1 for s in sentences]
+    starts = [stop - [len(form) for form in s] for stop, s in zip(stops, sentences, strict=True)]
+    forms = [form for s in sentences for form in s]
+    return Words(np.concatenate(starts), np.concatenate(stops), offsets, forms, offsets)
+
+
+@pytest.fixture(scope="module")
+def parsers(stanza_models: Path) -> dict[str, ours.StanzaParser]:
+    return {
+        language: ours.StanzaParser(find_stanza(f"stanza:{stanza_models}", language, "x.yaml"))
+        for language in ("en", "fr", "zh")
+    }
+
+
+@pytest.fixture(scope="module")
+def segmenters(stanza_models: Path) -> dict[tuple[str, bool], StanzaWords]:
+    return {
+        (language, own): StanzaWords(
+            find_stanza(f"stanza:{stanza_models}", language, "x.yaml"), find_sentences=own
+        )
+        for language in ("en", "fr", "zh")
+        for own in (False, True)
+    }
+
+
+# --- what is trained --------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("language", ["en", "fr", "zh"])
+def test_the_folder_loads_in_stanza_alone(stanza_models: Path, language: str) -> None:
+    nlp = stanza.Pipeline(
+        language, dir=str(stanza_models), download_method=None, use_gpu=False, verbose=False
+    )
+    text = {"en": "The dog sees a cat.", "fr": "Le chat du voisin voit le chien.", "zh": "这老师喜欢猫。"}[
+        language
+    ]
+    document = nlp(text)
+    assert [word.text for word in document.sentences[0].words] == {
+        "en": ["The", "dog", "sees", "a", "cat", "."],
+        "fr": ["Le", "chat", "de", "le", "voisin", "voit", "le", "chien", "."],
+        "zh": ["这", "老师", "喜欢", "猫", "。"],
+    }[language]
+    assert all(word.upos and word.deprel and word.head is not None for word in document.sentences[0].words)
+
+
+@pytest.mark.parametrize("language", ["en", "fr", "zh"])
+def test_the_tiny_parsers_have_learnt_their_grammar(
+    parsers: dict[str, ours.StanzaParser], segmenters: dict, tmp_path: Path, language: str
+) -> None:
+    treebank = treebanks.write(tmp_path, language, 60, seed=2)
+    given_words = evaluate(treebank, parsers[language])
+    found = evaluate(treebank, parsers[language], segmenters[language, False])
+    for result in (given_words, found):
+        scores = result.counts.percents()
+        assert scores["upos"] >= 90 and scores["uas"] >= 85 and scores["las"] >= 75, result
+    assert found.same >= 0.95 * found.gold_words
+
+
+def test_training_twice_gives_the_same_models(tmp_path: Path) -> None:
+    from pipelines.train_stanza import Recipe, read_trees, train
+
+    trees = read_trees(treebanks.write(tmp_path, "fr", 12))
+    recipe = Recipe(
+        tokenize_steps=2, tag_steps=2, parse_steps=2, evaluate=2, hidden=8, scorer=8, word_cutoff=1
+    )
+    identities = []
+    for name in ("a", "b"):
+        train("fr", trees, trees[:4], tmp_path / name, recipe)
+        identities.append(stanza_identity(find_stanza(f"stanza:{tmp_path / name}", "fr", "x.yaml")))
+    assert identities[0] == identities[1]
+
+
+def test_treebanks_become_training_files(tmp_path: Path) -> None:
+    from pipelines.train_stanza import read_trees, to_conllu, to_labels
+
+    lines = [
+        "# text = Va au lit.",
+        "1\tVa\taller\tVERB\tV\tMood=Imp\t0\troot\t_\t_",
+        "2-3\tau\t_\t_\t_\t_\t_\t_\t_\t_",
+        "2\tà\t_\tADP\t_\t_\t4\tcase\t_\t_",
+        "3\tle\t_\tDET\t_\t_\t4\tdet\t_\t_",
+        "3.1\tx\t_\t_\t_\t_\t_\t_\t_\t_",
+        "4\tlit\t_\tNOUN\t_\t_\t1\tobl\t_\tSpaceAfter=No",
+        "5\t.\t_\tPUNCT\t_\t_\t1\tpunct\t_\t_",
+        "",
+        "1\tNon\t_\tINTJ\t_\t_\t_\t_\t_\t_",
+        "",
+    ]
+    path = tmp_path / "t.conllu"
+    path.write_bytes("\r\n".join(lines).encode())
+    trees = read_trees(path)
+    assert len(trees) == 1, "the sentence without a tree is left out"
+    text, labels = to_labels([*trees, *trees], " ")
+    assert (text, labels) == ("Va au lit. Va au lit.", "0100300012" + "0" + "0100300012")
+    (again,) = parse_conllu(to_conllu(trees).split("\n"))
+    assert (again.text, again.forms) == ("Va au lit.", ("Va", "à", "le", "lit", "."))
+    assert (again.heads, again.lemmas) == ((0, 3, 3, 0, 0), again.forms)
+
+
+# --- finding and refusing ---------------------------------------------------------------------------
+
+
+def test_models_are_found_without_torch(stanza_models: Path) -> None:
+    code = (
+        "import sys; from pipelines.annotate.stanza_models import *; "
+        f"m = find_stanza('stanza:{stanza_models}', 'zh', 'x.yaml'); print(m.name, stanza_identity(m)['version']); "
+        "assert not {'torch', 'stanza'} & set(sys.modules)"
+    )
+    done = subprocess.run([sys.executable, "-c", code], cwd=ROOT, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+    assert done.stdout.startswith("stanza_zh-hans_treegraft 1.")
+
+
+def test_identity_is_of_the_files(stanza_models: Path, tmp_path: Path) -> None:
+    copy = tmp_path / "models"
+    shutil.copytree(stanza_models, copy)
+    found = find_stanza("stanza:models", "fr", str(tmp_path / "c.yaml"))
+    assert found.folder == str(copy), "relative to the config"
+    before = stanza_identity(found)
+    assert before == stanza_identity(find_stanza(f"stanza:{stanza_models}", "fr", "elsewhere.yaml"))
+    weights = copy / "fr/pos/treegraft.pt"
+    weights.write_bytes(weights.read_bytes() + b"!")
+    assert stanza_identity(found)["sha256"] != before["sha256"]
+    assert dict(found.packages) == {
+        "tokenize": "treegraft", "mwt": "treegraft", "pos": "treegraft", "lemma": "identity", "depparse": "treegraft",
+    }  # fmt: skip
+
+
+def test_what_is_missing_is_named(
+    stanza_models: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def refused(name: str, language: str = "en") -> str:
+        with pytest.raises(ConfigError) as error:
+            find_stanza(name, language, str(tmp_path / "c.yaml"))
+        return str(error.value)
+
+    assert "no resources.json" in refused("stanza:nowhere") and "make stanza" in refused("stanza:nowhere")
+    assert "no Stanza models of 'de', only of en, fr, zh" in refused(f"stanza:{stanza_models}", "de")
+    assert "names no folder" in refused("stanza:") and "local folders" in refused("stanza:s3://b/models")
+    copy = tmp_path / "models"
+    shutil.copytree(stanza_models, copy)
+    (copy / "en/depparse/treegraft.pt").unlink()
+    assert "lacks the Stanza models en/depparse/treegraft.pt" in refused("stanza:models")
+    resources = json.loads((copy / "resources.json").read_text())
+    del resources["fr"]["packages"]["default"]["depparse"]
+    (copy / "resources.json").write_text(json.dumps(resources))
+    assert "lack depparse" in refused("stanza:models", "fr")
+    (copy / "resources.json").write_text("{")
+    assert "cannot be read" in refused("stanza:models")
+    from pipelines.annotate import stanza_models as module
+
+    def absent(name: str) -> str:
+        raise module.PackageNotFoundError(name)
+
+    monkeypatch.setattr(module, "version", absent)
+    assert "pip install 'treegraft[stanza]'" in refused(f"stanza:{stanza_models}")
+
+
+def test_a_parser_needs_no_tokenizer(stanza_models: Path, tmp_path: Path) -> None:
+    copy = tmp_path / "models"
+    shutil.copytree(stanza_models, copy)
+    shutil.rmtree(copy / "fr/tokenize")
+    shutil.rmtree(copy / "fr/mwt")
+    models = find_stanza("stanza:models", "fr", str(tmp_path / "c.yaml"))
+    parse = ours.StanzaParser(models).parse(
+        words_of([["Le", "chat", "aime", "mon", "chien", "."]]), max_sentence_words=9
+    )
+    assert len(parse.heads) == 6
+    with pytest.raises(ConfigError, match="has no Stanza tokenizer of 'fr'"):
+        StanzaWords(models)
+
+
+def test_stanzas_own_folder_and_its_download(
+    stanza_models: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    folder = tmp_path / "own"
+    monkeypatch.setenv("STANZA_RESOURCES_DIR", str(folder))
+    monkeypatch.setenv("HF_HUB_OFFLINE", "1")
+    with pytest.raises(ConfigError, match=r"stanza.download\('zh-hans'\).*not tried here: HF_HUB_OFFLINE"):
+        find_stanza("stanza", "zh", "x.yaml")
+    monkeypatch.delenv("HF_HUB_OFFLINE")
+    asked = []
+
+    def no_network(code: str, model_dir: str, **_: object) -> None:
+        asked.append((code, model_dir))
+        raise ConnectionError("Max retries exceeded")
+
+    monkeypatch.setattr(stanza, "download", no_network)
+    with pytest.raises(ConfigError, match="download failed: Max retries exceeded"):
+        find_stanza("stanza", "zh", "x.yaml")
+    assert asked == [("zh-hans", str(folder))]
+    monkeypatch.setattr(
+        stanza, "download", lambda *_, model_dir, **__: shutil.copytree(stanza_models, model_dir)
+    )
+    assert find_stanza("stanza", "zh", "x.yaml").code == "zh-hans"
+    monkeypatch.setattr(stanza, "download", no_network)
+    assert find_stanza("stanza", "en", "x.yaml").folder == str(folder), "what is there is not fetched"
+
+
+class _Payload:
+    def __init__(self, path: Path) -> None:
+        self.path = path
+
+    def __reduce__(self) -> tuple:
+        return os.mkdir, (str(self.path),)
+
+
+@pytest.mark.parametrize("processor", ["tokenize", "mwt", "pos", "depparse"])
+def test_weights_that_run_code_are_refused(stanza_models: Path, tmp_path: Path, processor: str) -> None:
+    copy = tmp_path / "models"
+    shutil.copytree(stanza_models, copy)
+    trap = tmp_path / "ran"
+    torch.save({"model": _Payload(trap)}, copy / f"fr/{processor}/treegraft.pt")
+    models = find_stanza("stanza:models", "fr", str(tmp_path / "c.yaml"))
+    load = StanzaWords if processor in ("tokenize", "mwt") else ours.StanzaParser
+    with pytest.raises(ConfigError, match="holds more than weights, or is damaged, and is not read"):
+        load(models)
+    assert not trap.exists()
+
+
+def test_no_weights_run_code_even_where_stanza_would_let_them(tmp_path: Path) -> None:
+    from pipelines.annotate.stanza_pipeline import _weights_only
+
+    torch.save(_Payload(tmp_path / "ran"), tmp_path / "w.pt")
+    with _weights_only(), pytest.raises(pickle.UnpicklingError):
+        torch.load(tmp_path / "w.pt", weights_only=False)
+    assert not (tmp_path / "ran").exists()
+    assert "TORCH_FORCE_WEIGHTS_ONLY_LOAD" not in os.environ
+
+
+def test_a_damaged_file_is_one_message(stanza_models: Path, tmp_path: Path) -> None:
+    copy = tmp_path / "models"
+    shutil.copytree(stanza_models, copy)
+    weights = copy / "en/pos/treegraft.pt"
+    weights.write_bytes(weights.read_bytes()[:2000])
+    with pytest.raises(ConfigError, match="Stanza cannot load its models of 'en'"):
+        ours.StanzaParser(find_stanza("stanza:models", "en", str(tmp_path / "c.yaml")))
+
+
+# --- given words ------------------------------------------------------------------------------------
+
+
+def test_given_words_come_back_one_to_one(parsers: dict[str, ours.StanzaParser]) -> None:
+    sentences = [
+        ["The", "dog", "sees", "New York", "."],  # a word with a space in it
+        ["A" * 5_000, "sees", "\u200b", "du", "\u00a0x", "don't"],
+        ["😀"],
+    ]
+    words = words_of(sentences)
+    parse = parsers["en"].parse(words, max_sentence_words=100)
+    assert parse.words is words and len(parse.heads) == len(parse.deprels) == len(parse.pos) == 12
+    assert parse.deprels.dtype == parse.pos.dtype == np.int16
+    roots = parse.heads == np.arange(12)
+    assert [int(roots[a:b].sum()) for a, b in ((0, 5), (5, 11), (11, 12))] == [1, 1, 1]
+    assert {parsers["en"].deprels[code] for code in parse.deprels[roots]} == {"root"}
+
+
+def test_other_words_in_return_are_refused(
+    parsers: dict[str, ours.StanzaParser], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    nlp = parsers["en"]._nlp
+    monkeypatch.setattr(parsers["en"], "_nlp", lambda sentences: nlp([s[:-1] for s in sentences]))
+    with pytest.raises(
+        ConfigError, match=r"merges or splits words \(3 given in 1 sentences, 2 in 1 returned\)"
+    ):
+        parsers["en"].parse(words_of([["My", "cat", "sees"]]), max_sentence_words=9)
+
+
+def test_trees_do_not_depend_on_what_else_is_parsed(stanza_models: Path) -> None:
+    models = find_stanza(f"stanza:{stanza_models}", "en", "x.yaml")
+    sentences = [list(s.forms) for s in held_out("en", 80)]
+    sentences += [a[:-1] + b for a, b in zip(sentences[:20], sentences[20:40], strict=True)]
+    together = ours.StanzaParser(models).parse(words_of(sentences), max_sentence_words=99)
+    small = ours.StanzaParser(models, batch_words=30)
+    few = small.parse(words_of(sentences), max_sentence_words=99)
+    turned = small.parse(words_of(sentences[::-1]), max_sentence_words=99)
+    offsets = bounds([len(s) for s in sentences])
+    turned_offsets = bounds([len(s) for s in sentences[::-1]])
+    for number, sentence in enumerate(sentences):
+        alone = small.parse(words_of([sentence]), max_sentence_words=99)
+        a, b = offsets[number], offsets[number + 1]
+        c = turned_offsets[len(sentences) - 1 - number]
+        for parse, at in ((together, a), (few, a), (turned, c)):
+            own = slice(at, at + b - a)
+            assert (parse.heads[own] - at).tolist() == alone.heads.tolist()
+            assert parse.deprels[own].tolist() == alone.deprels.tolist()
+            assert parse.pos[own].tolist() == alone.pos.tolist()
+
+
+@given(st.lists(st.integers(1, 60), max_size=40), st.integers(1, 100))
+def test_batches_hold_every_sentence_once_and_no_more_words_than_asked(
+    lengths: list[int], limit: int
+) -> None:
+    sizes = np.array(lengths, np.int64)
+    found = list(ours._batches(sizes, limit))
+    assert sorted(np.concatenate([[], *found]).tolist()) == list(range(len(lengths)))
+    assert all(len(batch) == 1 or sizes[batch].sum() <= limit for batch in found)
+    assert [n for batch in found for n in sizes[batch]] == sorted(lengths)
+
+
+def test_long_sentences_are_cut_before_they_are_parsed(parsers: dict[str, ours.StanzaParser]) -> None:
+    words = words_of([["the", "dog", "sees", "a", "cat", "."] * 4])
+    parse = parsers["en"].parse(words, max_sentence_words=12, find_sentences=True)
+    assert np.diff(parse.words.of_sentence).tolist() == [12, 12] and parse.cuts.tolist() == [12]
+    assert (parse.heads == np.arange(24)).sum() == 2
+
+
+def test_torch_is_left_as_it_was(parsers: dict[str, ours.StanzaParser]) -> None:
+    torch.set_num_threads(2)
+    before = torch.get_num_threads(), torch.get_deterministic_debug_mode()
+    with steady():
+        assert torch.get_num_threads() == 1 and torch.get_deterministic_debug_mode() > 0
+    assert (torch.get_num_threads(), torch.get_deterministic_debug_mode()) == before
+    assert not any(
+        processor.trainer.model.training for name, processor in parsers["en"]._nlp.processors.items()
+        if name in ("pos", "depparse")
+    )  # fmt: skip
+
+
+# --- its own words ----------------------------------------------------------------------------------
+
+
+def test_words_that_spell_their_token_stand_in_it_and_others_are_one(
+    parsers: dict[str, ours.StanzaParser], segmenters: dict
+) -> None:
+    text = "\n  The dog  don't sees a cat.\tMy bird likes this child."
+    words = segmenters["en", False].segment([text], sentences_of([text], "en"))
+    spans = [text[a:b] for a, b in zip(words.starts, words.stops, strict=True)]
+    assert " ".join(spans) == "The dog do n't sees a cat . My bird likes this child ."
+    text = "Le chat du voisin voit le chien au jardin."
+    words = segmenters["fr", False].segment([text], sentences_of([text], "fr"))
+    assert [text[a:b] for a, b in zip(words.starts, words.stops, strict=True)] == [*text[:-1].split(), "."]
+    assert [form.words for form in words.forms if isinstance(form, Several)] == [("de", "le"), ("à", "le")]
+
+    # The tree is the one of all words, `de` and `le` made one: both hang from the noun, so the first governs.
+    parse = parsers["fr"].parse(words, max_sentence_words=99)
+    inner = text.replace("du", "de le").replace("au", "à le").replace(".", " .").split()
+    whole = parsers["fr"].parse(words_of([inner]), max_sentence_words=99)
+    token = np.array([0, 1, 2, 2, 3, 4, 5, 6, 7, 7, 8, 9])
+    first = np.searchsorted(token, np.arange(10))
+    assert parse.heads.tolist() == token[whole.heads[first]].tolist()
+    assert parse.deprels.tolist() == whole.deprels[first].tolist()
+    assert parse.pos.tolist() == whole.pos[first].tolist()
+
+
+def test_spelled() -> None:
+    assert spelled(["do", "n't"], "don't") == (2, 5)
+    assert spelled(["do", "n't"], "DON'T") == (2, 5)
+    assert spelled(["de", "le"], "du") is None
+    assert spelled(["do", "n't"], "don'ts") is None
+    assert spelled(["do", ""], "do") is None
+
+
+def test_sentences_are_ours_or_stanzas(segmenters: dict) -> None:
+    texts = ["这老师喜欢猫。那学生看见狗。", "", "这医生\n认识那朋友。"]
+    ours_ = segmenters["zh", False].segment(texts, sentences_of(texts, "zh"))
+    own = segmenters["zh", True].segment(texts, sentences_of(texts, "zh"))
+    one = np.zeros(1, np.int64)
+    whole = segmenters["zh", False].segment(texts[:1], Spans(one, one + len(texts[0]), np.array([0, 1])))
+    assert len(ours_.of_sentence) - 1 == 4, "a line end is one by our rules"
+    assert len(own.of_sentence) - 1 == 3
+    assert len(whole.of_sentence) - 1 == 1 and whole.forms == own.forms[: len(whole.forms)]
+    assert [len(set(s)) for s in (ours_.offsets.tolist(), own.offsets.tolist())] == [3, 3]
+
+
+ODD = st.sampled_from(
+    ["\n", "\n\n", " ", "\t", "\x97", "\u200b", "\n\x97\n", "\u2028", "\x85", "e\u0301", "👩‍👩‍👧", "<PAD>", "北京", "。", "don't",
+     "du ", "Du", "\ufeff", "\r\n", "1 000", "?!", "\x00", "x" * 60, "The dog ", "le chat ", "这老师", ". "]
+)  # fmt: skip
+
+
+@settings(max_examples=25, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(
+    texts=st.lists(st.lists(ODD | st.text(max_size=3), max_size=12).map("".join), max_size=4),
+    language=st.sampled_from(["fr", "zh"]),
+    own=st.booleans(),
+)
+def test_every_character_that_is_no_blank_is_in_one_word(
+    segmenters: dict, texts: list[str], language: str, own: bool
+) -> None:
+    texts = [text.encode("utf-8", "ignore").decode() for text in texts]
+    sentences = sentences_of(texts, language)
+    words = segmenters[language, own].segment(texts, sentences)
+    assert len(words.forms) == len(words.starts) == words.of_sentence[-1] == words.offsets[-1]
+    assert (np.diff(words.of_sentence) > 0).all() and set(words.offsets) <= set(words.of_sentence.tolist())
+    for number, text in enumerate(texts):
+        at = 0
+        for i in range(words.offsets[number], words.offsets[number + 1]):
+            start, stop = words.starts[i], words.stops[i]
+            assert at <= start < stop and text[start:stop].strip() and not text[at:start].strip()
+            at = stop
+        assert not text[at:].strip()
+    if not own:
+        found = words.sentences
+        assert found.starts.tolist() == sentences.starts.tolist()
+        assert found.stops.tolist() == sentences.stops.tolist()
+        assert found.offsets.tolist() == sentences.offsets.tolist()
+
+
+def test_words_do_not_depend_on_the_texts_beside_them(segmenters: dict) -> None:
+    texts = [s.text for s in held_out("fr", 30)] + ["", "  ", "du " * 400]
+    for own in (False, True):
+        segmenter = segmenters["fr", own]
+        together = segmenter.segment(texts, sentences_of(texts, "fr"))
+        for number, text in enumerate(texts):
+            alone = segmenter.segment([text], sentences_of([text], "fr"))
+            mine = slice(together.offsets[number], together.offsets[number + 1])
+            assert together.starts[mine].tolist() == alone.starts.tolist()
+            assert together.forms[mine] == alone.forms
+
+
+# --- who may import it ------------------------------------------------------------------------------
+
+
+def test_nothing_else_imports_torch_or_stanza() -> None:
+    allowed = {"pipelines/train_stanza.py"}
+    for package in ("corpora", "kg", "pipelines"):
+        for path in (ROOT / package).rglob("*.py"):
+            name = path.relative_to(ROOT).as_posix()
+            if name in allowed or name.startswith("pipelines/annotate/stanza"):
+                continue
+            lines = path.read_text("utf-8").split("\n")
+            assert not [
+                x
+                for x in lines
+                if x.strip().startswith(("import torch", "from torch", "import stanza", "from stanza"))
+            ], name
