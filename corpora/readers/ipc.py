@@ -73,7 +73,9 @@ def scan(file: BinaryIO, size: int, stop: int | None = None) -> Messages:
                 raise IpcError(f"it ends inside the length of the message at byte {at:,}", row)
             (length,) = struct.unpack_from("<I", prefix, 4)
             skip = 8
-        if length == 0:  # the end of the stream
+        if length == 0:  # the end of the stream; of a file, the footer follows
+            if not is_file and at + skip < size:
+                raise IpcError(f"it goes on behind its end at byte {at:,}", row)
             break
         if not messages and not is_file and length > min(size, MAX_METADATA_BYTES):
             raise IpcError("it is neither an Arrow file nor an Arrow stream")

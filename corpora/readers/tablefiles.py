@@ -122,7 +122,14 @@ class TableFile:
             messages = ipc.scan(file, file_size(self._path), stop)
         self._is_file, self.groups = messages.is_file, messages.batches
         with self._source() as source:
-            self.schema = (pa.ipc.open_file if self._is_file else pa.ipc.open_stream)(source).schema
+            if not self._is_file:
+                self.schema = pa.ipc.open_stream(source).schema
+                return
+            reader = pa.ipc.open_file(source)
+            self.schema = reader.schema
+            found, listed = len(self.groups), reader.num_record_batches
+            if found > listed or (stop is None and found < listed):
+                raise ipc.IpcError(f"its footer lists {listed:,} record batches, but it has {found:,}")
 
     @contextlib.contextmanager
     def _source(self) -> Iterator[Any]:
@@ -182,7 +189,7 @@ class TableFile:
                 with self.damage(group.row):
                     try:
                         batch = reader.get_batch(index) if self._is_file else reader.read_next_batch()
-                    except (StopIteration, IndexError):
+                    except StopIteration:
                         raise ipc.IpcError(f"record batch {index} cannot be found", group.row) from None
                     if batch.num_rows != group.rows:
                         raise ipc.IpcError(f"record batch {index} is not where the footer says", group.row)

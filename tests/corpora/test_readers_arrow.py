@@ -641,6 +641,22 @@ def test_batches_that_say_they_grow_without_bound_are_refused(tmp_path: Path) ->
         plan_blocks(layout_of("stream", "a"), str(tmp_path))
 
 
+def test_an_end_in_the_middle_loses_no_rows_in_silence(tmp_path: Path) -> None:
+    table = pa.table({"text": [f"text {i}" for i in range(50)]})
+    for kind, message in (
+        ("stream", "goes on behind its end"),
+        ("file", "lists 5 record batches, but it has 2"),
+    ):
+        write_table(tmp_path / "a", table, kind, 10)
+        raw = bytearray((tmp_path / "a").read_bytes())
+        with (tmp_path / "a").open("rb") as file:
+            at = ipc.scan(file, len(raw)).batches[2].start
+        raw[at + 4 : at + 8] = bytes(4)
+        (tmp_path / "a").write_bytes(raw)
+        with pytest.raises(CorruptTableError, match=message):
+            plan_blocks(layout_of(kind, "a"), str(tmp_path))
+
+
 def test_scan_finds_what_arrow_wrote(tmp_path: Path) -> None:
     table = pa.table(
         {"text": [f"t{i}" for i in range(100)], "d": pa.array(["u", "v"] * 50).dictionary_encode()}
