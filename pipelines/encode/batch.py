@@ -96,7 +96,8 @@ def _with_choices(
 def distinct(texts: Texts, words: Words | None) -> tuple[Texts, Words | None, Ints]:
     """Each different text once, in order of its first place; and the number that each of n texts has there.
 
-    Texts are equal if their characters are, and their sentences, words and trees.
+    Texts are equal if their characters are, and their sentences, words and trees. One that is annotated otherwise
+    than the first of its characters stays by itself.
     """
     first: dict[str, int] = {}
     like = np.fromiter(

@@ -238,16 +238,14 @@ def coarse_columns(
 
     A fine token of no word points where the fine token before it does.
     """
-    unended = trunk.rows.unended
-    frame = Frame.of(row_words.lengths_r2, trunk.rows.texts[:, 1] >= 0, unended)
+    frame = Frame.of(row_words.lengths_r2, trunk.rows.texts[:, 1] >= 0, trunk.rows.unended)
     ids = frame.fill(coarse_ids_d[row_words.words_w], special)
     fine = trunk.frame.offsets_r
     at = np.full(len(trunk.ids_t), -1, np.int64)
     tied = row_words.index_t >= 0
     at[tied] = frame.inner[row_words.index_t[tied]]
     at[fine[:-1]] = frame.offsets_r[:-1]
-    ended = slice(None) if unended is None else ~unended
-    at[fine[1:][ended] - 1] = frame.offsets_r[1:][ended] - 1
+    at[fine[1:] - 1] = frame.offsets_r[1:] - 1
     paired = trunk.rows.texts[:, 1] >= 0
     at[trunk.frame.begins_r2[paired, 1] - 1] = frame.begins_r2[paired, 1] - 1
     at = np.maximum.accumulate(at)  # absolute positions only grow, so this fills gaps from the left

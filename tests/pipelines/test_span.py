@@ -117,6 +117,14 @@ def test_of_equal_contexts_the_first_window_has_most() -> None:
     assert [f.astype(int).tolist()[3:-1] for f in flags] == [[1, 1, 1, 0], [0, 1, 1, 1]]
 
 
+def test_a_longer_window_counts_a_little_more() -> None:
+    made = windows((1, 330), 304, 200)  # windows [0, 300) and [200, 330)
+    first, second = np.split(made.max_context, bounds(made.rows.lengths())[1:-1])
+    # 250: min(250, 49) + 3.00 against min(50, 79) + 1.30; 251: 51.00 against 52.30.
+    assert first[3:][[249, 250, 251]].tolist() == [True, True, False]
+    assert second[3:][[49, 50, 51]].tolist() == [False, False, True]
+
+
 @pytest.mark.parametrize(("size", "count"), [(1, 1), (5, 1), (6, 2), (8, 2), (9, 3)])
 def test_no_window_begins_behind_the_end(size: int, count: int) -> None:
     assert len(windows((2, size), 10, 3).rows) == count
@@ -321,6 +329,11 @@ def test_c01_only_questions_that_train_must_have_an_answer(tmp_path: Path) -> No
     assert widened.counters["answers_widened"] == 1
     metadata = read_metadata(open_shard(str(widened.folder / "train-00000-of-00001.arrow")).schema)
     assert metadata["misaligned"] == "widen"
+
+
+def test_an_impossible_question_has_no_answer_whatever_is_given(tmp_path: Path) -> None:
+    asked = question("q", "谁", "我在北京", ("北京", 2), is_impossible=True)
+    assert spans(encode(tmp_path, config(), [asked])) == [("q#0", "-")]
 
 
 def test_rejects_name_the_record_and_the_answer(tmp_path: Path) -> None:
@@ -534,16 +547,12 @@ def check_question(rows: list[dict[str, Any]], source: dict[str, Any], length: i
             seen[place + offset] = seen.get(place + offset, 0) + row["is_max_context"][i]
         assert not any(flag for i, flag in enumerate(row["is_max_context"]) if i not in inner)
         if answer_of(row) != "-":
-            wanted = source["answers"][0].replace("\x00", "").replace("\u200b", "").strip()
-            found = answer_of(row).replace("\x00", "").replace("\u200b", "").strip()
-            assert (
-                found == wanted
-                or (misaligned == "widen" and wanted in found)
-                or strip(found) == strip(wanted)
-            )
+            wanted, found = strip(source["answers"][0]), strip(answer_of(row))
+            assert found == wanted or (misaligned == "widen" and wanted in found)
     assert all(count == 1 for count in seen.values())
     assert sorted(seen) == list(range(len(every)))
 
 
 def strip(text: str) -> str:
+    """`text` without what no token holds at its edges."""
     return text.strip("\u0301\u200d\u200b\x00 \n")
