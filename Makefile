@@ -22,7 +22,7 @@ help:
 	@echo 'make stanza UD=dir                  train small Stanza models, in OUT (stanza_models)'
 	@echo 'make clean                          remove the virtual environment, caches and out/'
 
-# Two marks: what the pipelines need, and the tools of a developer on top. Neither has torch.
+# Two marks: what the pipelines need, and the tools of a developer on top. The first has no torch.
 # PYTHONWARNINGS: setuptools warns of editable installs whose packages have common names.
 $(VENV)/.pipelines: pyproject.toml
 	@test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
