@@ -53,7 +53,8 @@ def unknown_layout(found: Found, name: str, layouts: Sequence[str], sink: Sink, 
         return
     at = f" at {found.place}" if found.place else ""
     raise ValueError(
-        f"{name} is in no layout that input.format knows: expected {wanted}; found{at} {_shape(found.value)}"
+        f"{name} is in no layout that input.format knows: expected {wanted}; found{at} {_shape(found.value)}. "
+        "Name the format that it has, or bring it into one of these layouts"
     )
 
 
