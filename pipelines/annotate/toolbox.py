@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import json
 import re
 from collections.abc import Callable, Hashable, Sequence
 from typing import Any, TypeVar
@@ -179,10 +180,10 @@ class Toolbox:
         try:
             found = self._segmenters.get(language) or self._find_segmenter(language)
             parser, gpu, own = self._parser(language), self._settings.gpu, self._own_sentences
-            return once(
-                ("words", found, id(parser), gpu, own),
-                lambda: load_segmenter(found, parser, gpu=gpu, find_sentences=own),
-            )
+            # By content, for a dictionary may have been written anew; spaCy's rules are those of the loaded parser.
+            content = json.dumps(segmenter_identity(found), sort_keys=True)
+            key = ("words", found, content, id(parser) if found.kind == "spacy" else None, gpu, own)
+            return once(key, lambda: load_segmenter(found, parser, gpu=gpu, find_sentences=own))
         except ConfigError:
             if language == self.language and not self.words_given:
                 raise

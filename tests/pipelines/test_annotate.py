@@ -163,6 +163,18 @@ def test_chunks_change_nothing(monkeypatch):
     assert annotate(config(), raw(texts)) == (whole, counts, [])
 
 
+@pytest.mark.parametrize("language", ["en", "zh"])
+def test_c12_memory_zones_of_parser_and_segmenter_do_not_clash(monkeypatch, language):
+    texts = [f"The {n:x}zq{n} was seen. 我爱{n}北京。" for n in range(20)]
+    plain = annotate(config(language), raw(texts))
+    monkeypatch.setattr("pipelines.annotate.spacy_words._WARM_WORDS", 0)
+    assert annotate(config(language), raw(texts)) == plain
+    nlp = toolbox.Toolbox(config(language), HERE).annotator(language).parser.nlp
+    before = len(nlp.vocab)
+    annotate(config(language), raw([text.replace("zq", "qz") for text in texts]))
+    assert len(nlp.vocab) == before
+
+
 def test_a_long_document_is_parsed_in_pieces():
     text = "He saw the cat on the mat, and it saw him. " * 700  # 8,400 words
     [row], _, _ = annotate(config(), raw([text.strip()]))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import shutil
@@ -14,12 +15,14 @@ from pathlib import Path
 import numpy as np
 import pytest
 import spacy
+from hypothesis import given
+from hypothesis import strategies as st
 from spacy.language import Language
 from spacy.tokens import Doc
 
 from pipelines import forest
 from pipelines.annotate import spacy_words
-from pipelines.annotate.parse import cut_long_sentences, parse_units
+from pipelines.annotate.parse import Answer, TreeParser, batches, cut_long_sentences, parse_units
 from pipelines.annotate.spacy_models import declared_deprels, find_pipeline, load_pipeline, pipeline_identity
 from pipelines.annotate.spacy_parser import SpacyParser
 from pipelines.annotate.spacy_words import SpacyWords
@@ -170,6 +173,82 @@ def test_batches_change_no_parse(parser):
     small = small.parse(given, max_sentence_words=256)
     for name in ("heads", "deprels", "pos"):
         assert getattr(whole, name).tolist() == getattr(small, name).tolist()
+
+
+class Arbitrary(TreeParser):
+    """A toolkit that says anything at all: heads and relations by a generator, sentences nowhere or anywhere."""
+
+    name, deprels = "arbitrary", ("dep", "nsubj", "root")
+
+    def __init__(self, seed: int, batch_words: int = 4_000, begins: bool = False) -> None:
+        self.batch_words, self._rng, self._begins = batch_words, np.random.default_rng(seed), begins
+        self.units: list[int] = []
+
+    def zone(self):
+        return contextlib.nullcontext()
+
+    def answer(self, words, units, *, find_sentences):
+        self.units = units.tolist()
+        size = len(words.starts)
+        heads = self._rng.integers(-2, size + 2, size)
+        codes = self._rng.integers(0, 3, size).astype(np.int16)
+        begins = self._rng.random(size) < 0.2 if self._begins else None
+        return Answer(heads, codes, np.zeros(size, np.int16), begins)
+
+
+@given(
+    st.lists(st.lists(st.integers(1, 9), max_size=4), min_size=1, max_size=4),
+    st.integers(1, 8),
+    st.integers(1, 20),
+    st.booleans(),
+    st.booleans(),
+    st.integers(0, 9),
+)
+def test_whatever_a_toolkit_says_there_is_one_tree_a_sentence(counts, limit, batch, find, begins, seed):
+    parser = Arbitrary(seed, batch, begins)
+    words_ = plain(counts)
+    found = parser.parse(words_, max_sentence_words=limit, find_sentences=find)
+    bounds = found.words.of_sentence.tolist()
+    assert bounds[0] == 0 and bounds[-1] == len(words_.forms) and max(np.diff(bounds), default=0) <= limit
+    # A unit is a text, or sentences of one; and it fits the batch unless it is one sentence.
+    assert set(words_.offsets.tolist()) <= {0, *parser.units}
+    if not find:
+        assert set(words_.of_sentence.tolist()) | set(found.cuts.tolist()) == set(bounds)
+        assert set(parser.units) <= set(bounds)
+        for a, b in pairwise(parser.units):
+            assert b - a <= batch or not set(bounds) & set(range(a + 1, b))
+    for a, b in pairwise(bounds):
+        own = found.heads[a:b]
+        roots = [i for i in range(a, b) if found.heads[i] == i]
+        assert len(roots) == 1 and ((own >= a) & (own < b)).all()
+        assert [i for i in range(a, b) if found.deprels[i] == 2] == roots
+        for i in range(a, b):
+            for _ in range(b - a):
+                i = int(found.heads[i])
+            assert i == roots[0]
+
+
+def test_batches_hold_so_many_words_and_units():
+    units = np.array([0, 3, 6, 16, 17, 18])
+    assert list(batches(units, 6)) == [[(0, 3), (3, 6)], [(6, 16)], [(16, 17), (17, 18)]]
+    assert list(batches(units, 100, 2)) == [[(0, 3), (3, 6)], [(6, 16), (16, 17)], [(17, 18)]]
+    assert list(batches(np.array([0]), 6)) == []
+
+
+@pytest.mark.parametrize("batch_words", [30, 4_000])
+def test_a_spacy_pipeline_is_given_no_more_than_batch_words(batch_words):
+    some = SpacyParser(find_pipeline("default", "en", CONFIG), batch_words=batch_words)
+    sizes = []
+    pipe = some.nlp.pipe
+
+    def spy(docs, **settings):
+        docs = list(docs)
+        sizes.append(sum(map(len, docs)))
+        return pipe(docs, **settings)
+
+    some.nlp.pipe = spy
+    some.parse(segment(some, "One two three. " * 40, "Four five."), max_sentence_words=256)
+    assert sum(sizes) == 163 and max(sizes) <= batch_words and (len(sizes) > 1) == (batch_words == 30)
 
 
 SCRIPT = """

@@ -225,6 +225,13 @@ def test_identity_and_fingerprint_follow_segmenter_model_and_dictionary(model, t
     assert moved.fingerprint == made[3].fingerprint  # content counts, not where it lies
 
 
+def test_a_dictionary_that_was_written_anew_is_read_anew(tmp_path):
+    settings_ = config("zh", annotate={"segmenter": "rjieba", "user_dict": "user.txt"})
+    for word in ("爱北京", "我爱"):
+        (tmp_path / "user.txt").write_text(f"{word} 1000000\n", encoding="utf-8")
+        assert word in own(settings_, str(tmp_path / "c.yaml"), "我爱北京")
+
+
 def test_in_a_mixed_corpus_they_segment_chinese_alone():
     made = Annotate(config("en", mixed=True, annotate={"segmenter": "rjieba"}), HERE)
     made.setup()
