@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
@@ -16,6 +16,7 @@ from pipelines.view.legible import legible, legible_token, plural
 from pipelines.view.parseview import parse_parts
 from pipelines.view.rowview import Word
 from pipelines.view.tables import facts_table, title
+from pipelines.view.taskview import SEGMENTS, answer_facts, lines_of, right_choice
 
 
 @dataclass(frozen=True)
@@ -29,6 +30,10 @@ class DocumentView:
     tags: list[tuple[str, str]]
     """Source tokens with their labels, of a tagging corpus."""
     notes: list[str]
+    names: tuple[str, str] = ("text", "second text")
+    """What the texts are called."""
+    choices: list[tuple[str, bool | None]] = field(default_factory=list)
+    """Choices of a question with whether each is right, None where that is not known."""
 
 
 @dataclass(frozen=True)
@@ -49,15 +54,28 @@ def document_view(folder: Folder, place: Place, row: dict[str, Any]) -> Document
         facts["title"] = row["title"]
     if row.get("categories"):
         facts["categories"] = ", ".join(row["categories"])
-    if row.get("label") is not None:
+    lines = lines_of(row)
+    right, said = right_choice(row.get("label"), lines)
+    if lines:
+        facts["right choice"] = said
+    elif row.get("label") is not None:
         facts["label"] = row["label"]
+    facts |= answer_facts(row)
     if row.get("label_score") is not None:
         facts["score"] = f"{row['label_score']:g}"
     spans = zip(
         row.get("tag_starts") or (), row.get("tag_stops") or (), row.get("tag_labels") or (), strict=False
     )
     tags = [(row["text"][start:stop], label or "") for start, stop, label in spans]
-    return DocumentView(place, facts, sides, tags, list(folder.notes))
+    return DocumentView(
+        place,
+        facts,
+        sides,
+        tags,
+        list(folder.notes),
+        SEGMENTS.get(str(folder.metadata.get("task")), ("text", "second text")),
+        [(line, None if right is None else i == right) for i, line in enumerate(lines)],
+    )
 
 
 def _side(row: dict[str, Any], suffix: str) -> DocumentSide | None:
@@ -90,7 +108,7 @@ def document_parts(view: DocumentView, width: int) -> list[RenderableType]:
     place = f"{view.place.split}, document {view.place.row:,} ({view.place.shard})"
     facts = [*view.facts.items(), ("split", place), *(("note", n) for n in view.notes)]
     parts: list[RenderableType] = [facts_table(facts)]
-    for name, side in zip(("text", "second text"), view.sides, strict=False):
+    for name, side in zip(view.names, view.sides, strict=False):
         parts += [title(name, plural(len(side.text), "character")), Text(legible(side.text))]
         listed = Table(box=box.SIMPLE_HEAD, pad_edge=False, show_edge=False)
         for column in ("#", "chars", "sentence"):
@@ -105,6 +123,15 @@ def document_parts(view: DocumentView, width: int) -> list[RenderableType]:
         else:
             words = Text("  ").join(Text(legible_token(w.text)) for w in side.words)
             parts += [title("words", f"{len(side.words):,}, no parse"), words]
+    if view.choices:
+        listed = Table(box=box.SIMPLE_HEAD, pad_edge=False, show_edge=False)
+        for column in ("#", "choice", "right"):
+            listed.add_column(column)
+        for i, (line, right) in enumerate(view.choices):
+            listed.add_row(
+                Text(str(i), "dim"), Text(legible(line), "bold" if right else ""), "●" if right else ""
+            )
+        parts += [title("choices", f"{len(view.choices):,}"), listed]
     if view.tags:
         tags = Table(box=box.SIMPLE_HEAD, pad_edge=False, show_edge=False)
         tags.add_column("source token")

@@ -1,8 +1,9 @@
 """One row of a dataset, legible in a terminal: `treegraft inspect DIR`.
 
 Shown are the texts, the sentence tree with soft positions, the tokens, the parse, the coarse
-tokens and the mask that follows from them. Everything from data is escaped (`pipelines.view.legible`).
-An annotated folder shows the document with its sentences, words and parse.
+tokens and the mask that follows from them; of a question also its answer, or each of its choices.
+Everything from data is escaped (`pipelines.view.legible`). An annotated folder shows the document with its
+sentences, words and parse.
 """
 
 from __future__ import annotations
@@ -103,7 +104,7 @@ def load(
 def _check_grid(grid: str, view: RowView | DocumentView) -> None:
     if grid not in GRIDS:
         raise FolderError(f"grid must be one of {', '.join(GRIDS)}; found {grid!r}")
-    if grid == "syntax" and isinstance(view, RowView) and view.words is None:
+    if grid == "syntax" and isinstance(view, RowView) and not view.parsed:
         raise FolderError("no syntax mask: the dataset was made without 'syntax' in encode.columns")
 
 
@@ -111,11 +112,30 @@ def _check_grid(grid: str, view: RowView | DocumentView) -> None:
 
 
 def row_parts(view: RowView, width: int, grid: str, max_grid: int) -> list[RenderableType]:
-    """All parts of a shard row."""
+    """All parts of a shard row; of multiple choice, one choice after another."""
     parts: list[RenderableType] = [_header(view)]
-    for segment, text in zip("AB", view.texts, strict=False):
-        name = f"text {segment}" if len(view.texts) > 1 else "text"
-        parts += [title(name, plural(len(text), "character")), Text(legible(text))]
+    for name, text, marked in view.named_texts:
+        parts += [title(name, plural(len(text), "character")), _marked(text, marked)]
+    if not view.choices:
+        return parts + _sequence_parts(view, width, grid, max_grid)
+    for number, choice in enumerate(view.choices):
+        style = "bold reverse" if choice.right else "bold"
+        parts += [title(f"choice {number}", choice.note), Text(legible(choice.text), style)]
+        parts += _sequence_parts(choice.view, width, grid, max_grid)
+    return parts
+
+
+def _marked(text: str, span: tuple[int, int] | None) -> Text:
+    if span is None:
+        return Text(legible(text))
+    start, stop = span
+    inside = Text(legible(text[start:stop]), "bold reverse")
+    return Text.assemble(legible(text[:start]), inside, legible(text[stop:]))
+
+
+def _sequence_parts(view: RowView, width: int, grid: str, max_grid: int) -> list[RenderableType]:
+    """Tree, tokens, parse, coarse tokens and mask of one sequence."""
+    parts: list[RenderableType] = []
     if view.tree is not None:
         parts += [title("sentence tree", tree_note(view)), tree_text(view.tree, view.branches, width)]
         parts += branch_parts(view.branches, anchors(view.tree), width)
@@ -140,6 +160,7 @@ def _header(view: RowView) -> Table:
         facts.append(("label", view.label))
     if view.score is not None:
         facts.append(("score", f"{view.score:g}"))
+    facts += view.facts
     facts += [("note", note) for note in view.notes]
     return facts_table(facts)
 
@@ -166,6 +187,9 @@ def token_parts(view: RowView, width: int) -> list[RenderableType]:
         columns.append(
             (Column("label", number=False), lambda i: Text(legible(view.tokens[i].label or ""), "bold"))
         )
+    if view.task == "span":
+        columns.append((Column("answer", number=False), lambda i: Text(_dot(view.tokens[i].answer), "bold")))
+        columns.append((Column("max context", number=False), lambda i: Text(_dot(view.tokens[i].best))))
     rows = [[cell(token.index) for _, cell in columns] for token in view.tokens]
     table, left_out = fitted([column for column, _ in columns], rows, width)
     note = f"; left out at {width} columns: {', '.join(left_out)}" if left_out else ""
@@ -201,7 +225,9 @@ def _grid_parts(view: RowView, grid: str, width: int, max_grid: int) -> list[Ren
 def _token_text(view: RowView, i: int) -> Text:
     token = view.tokens[i]
     style = "dim" if token.piece is None else "bold"
-    if token.mention is not None:
+    if token.answer:
+        style = "bold reverse"
+    elif token.mention is not None:
         style = f"bold {mention_style(token.mention)}"
     return Text(clip(legible_token(token.string), 32), style)
 
@@ -209,6 +235,10 @@ def _token_text(view: RowView, i: int) -> Text:
 def _span(view: RowView, i: int) -> str:
     token = view.tokens[i]
     return "" if token.piece is None else f"{token.start}–{token.stop}"
+
+
+def _dot(flag: bool | None) -> str:
+    return "●" if flag else ""
 
 
 def _index(value: int | None) -> str:

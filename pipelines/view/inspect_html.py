@@ -37,11 +37,29 @@ def row_page(view: RowView, grid: str, max_grid: int) -> str:
         head.append(("label", view.label))
     if view.score is not None:
         head.append(("score", f"{view.score:g}"))
-    parts = [facts(head), *(f'<p class="note">{esc(n)}</p>' for n in view.notes)]
-    for name, text in zip("AB", view.texts, strict=False):
-        parts.append(
-            f'<h2>{"text " + name if len(view.texts) > 1 else "text"}</h2><p class="text">{esc(text)}</p>'
-        )
+    parts = [facts([*head, *view.facts]), *(f'<p class="note">{esc(n)}</p>' for n in view.notes)]
+    for name, text, span in view.named_texts:
+        parts.append(f'<h2>{esc(name)}</h2><p class="text">{marked(text, span)}</p>')
+    if not view.choices:
+        parts += _sequence(view, grid, max_grid)
+    for number, choice in enumerate(view.choices):
+        text = f"<mark>{esc(choice.text)}</mark>" if choice.right else esc(choice.text)
+        parts += [_h2(f"choice {number}", choice.note), f'<p class="text">{text}</p>']
+        parts += _sequence(choice.view, grid, max_grid)
+    return page(view.id, "\n".join(parts))
+
+
+def marked(text: str, span: tuple[int, int] | None) -> str:
+    """The text with what stands in `span` marked."""
+    if span is None:
+        return esc(text)
+    start, stop = span
+    return f"{esc(text[:start])}<mark>{esc(text[start:stop])}</mark>{esc(text[stop:])}"
+
+
+def _sequence(view: RowView, grid: str, max_grid: int) -> list[str]:
+    """Tree, tokens, parse, coarse tokens and masks of one sequence."""
+    parts = []
     if view.tree is not None:
         parts += [_h2("sentence tree", tree_note(view)), tree_svg(view)]
         parts += _branches(view)
@@ -56,7 +74,7 @@ def row_page(view: RowView, grid: str, max_grid: int) -> str:
             if (made := make_grid(view, kind, max_grid)) is not None:
                 title, note, labels, seen = made
                 parts += [_h2(title, note.replace("●", "■")), grid_svg(title, labels, seen)]
-    return page(view.id, "\n".join(parts))
+    return parts
 
 
 def document_page(view: DocumentView) -> str:
@@ -64,7 +82,7 @@ def document_page(view: DocumentView) -> str:
     place = f"{view.place.split}, document {view.place.row:,} ({view.place.shard})"
     parts = [facts([*view.facts.items(), ("split", place)])]
     parts += [f'<p class="note">{esc(n)}</p>' for n in view.notes]
-    for name, side in zip(("text", "second text"), view.sides, strict=False):
+    for name, side in zip(view.names, view.sides, strict=False):
         listed = [(i, f"{a}–{b}", side.text[a:b]) for i, (a, b) in enumerate(side.sentences)]
         parts += [_h2(name, plural(len(side.text), "character")), f'<p class="text">{esc(side.text)}</p>']
         parts += [
@@ -76,6 +94,9 @@ def document_page(view: DocumentView) -> str:
         else:
             words = " · ".join(legible_token(w.text) for w in side.words)
             parts += [_h2("words", f"{len(side.words):,}, no parse"), f'<p class="text">{esc(words)}</p>']
+    if view.choices:
+        lines = [(i, line, "●" if right else "") for i, (line, right) in enumerate(view.choices)]
+        parts += [_h2("choices", f"{len(lines):,}"), table(("#", "choice", "right"), lines, numeric=(0,))]
     if view.tags:
         parts += [_h2("labels", f"{len(view.tags):,}"), table(("source token", "label"), view.tags)]
     return page(view.facts["id"], "\n".join(parts))
@@ -196,13 +217,14 @@ def _parse(words: Sequence[Word]) -> list[str]:
 
 def _tokens(view: RowView) -> str:
     header = ["#", "token", "id", "text", "chars"]
-    pair, tag = len(view.texts) > 1, view.task == "tag"
+    pair, tag, span = len(view.texts) > 1, view.task == "tag", view.task == "span"
     header += ["segment"] if pair else []
     header += ["word"] if view.words is not None else []
     header += ["coarse"] if view.coarse is not None else []
     header += ["soft", "mention"] if view.tree is not None else []
     numeric = [i for i, name in enumerate(header) if name in ("#", "id", "word", "coarse", "soft", "mention")]
     header += ["label"] if tag else []
+    header += ["answer", "max context"] if span else []
     rows = []
     for t in view.tokens:
         row: list[object] = [t.index, legible_token(t.string), t.id, legible_token(t.piece or "")]
@@ -212,6 +234,7 @@ def _tokens(view: RowView) -> str:
         row += [_known(t.coarse)] if view.coarse is not None else []
         row += [_known(t.soft), _known(t.mention)] if view.tree is not None else []
         row += [t.label or ""] if tag else []
+        row += ["●" if t.answer else "", "●" if t.best else ""] if span else []
         rows.append(row)
     return table(header, rows, numeric)
 

@@ -28,6 +28,7 @@ h3 { font-size: 1rem; margin: 1.2rem 0 .3rem; }
 .dim, figcaption, dt { color: var(--dim); } .note { border-left: 3px solid var(--m3); padding-left: .6rem; }
 .text { white-space: pre-wrap; overflow-wrap: anywhere; unicode-bidi: isolate; background: var(--soft);
   padding: .6rem; }
+mark { background: var(--m3); color: var(--bg); }
 .scroll { overflow-x: auto; } figure { margin: 0; } figcaption { font-size: .85rem; }
 table { border-collapse: collapse; font-size: .9rem; }
 th, td { padding: .15rem .6rem; border-bottom: 1px solid var(--line); text-align: left; vertical-align: top; }

@@ -7,7 +7,7 @@ wrong row can be looked at too.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
@@ -15,6 +15,7 @@ import numpy as np
 from corpora.schema import IGNORED_LABEL
 from pipelines.view.branchview import Branch, TreeToken, branches_of, parents_of
 from pipelines.view.folder import COARSE_TOKENS, TOKENS, Folder, Place
+from pipelines.view.taskview import SEGMENTS, lines_of, parts_of, right_choice, target_facts, window_of
 
 NSP = {0: "B follows A", 1: "B is random", None: "single segment, no next-sentence label"}
 UNKNOWN = "?"
@@ -36,6 +37,10 @@ class Token:
     label: str | None = None
     soft: int | None = None
     mention: int | None = None
+    answer: bool | None = None
+    """`span`: whether it is of the answer."""
+    best: bool | None = None
+    """`span`: whether it has most context in this window."""
 
 
 @dataclass(frozen=True)
@@ -77,10 +82,41 @@ class RowView:
     tree: list[TreeToken] | None
     branches: list[Branch]
     notes: list[str]
+    facts: list[tuple[str, str]] = field(default_factory=list)
+    """What only this task has, by name."""
+    answer: tuple[int, int] | None = None
+    """`span`: characters of the second text that the answer's tokens stand for."""
+    choices: list[Choice] = field(default_factory=list)
+    """`choice`: all sequences are here, and none in the fields above."""
+
+    @property
+    def parsed(self) -> bool:
+        """Whether words are known."""
+        return self.words is not None or any(choice.view.words is not None for choice in self.choices)
+
+    @property
+    def named_texts(self) -> list[tuple[str, str, tuple[int, int] | None]]:
+        """Name of each text, the text, and the characters of it that are the answer."""
+        plain = ("text A", "text B") if len(self.texts) > 1 else ("text",)
+        return list(zip(SEGMENTS.get(self.task, plain), self.texts, (None, self.answer), strict=False))
 
     @property
     def mentions(self) -> int:
         return len({t.mention for t in self.tree or () if t.mention >= 0})
+
+
+@dataclass(frozen=True)
+class Choice:
+    """A choice of a question, as a row of its own; `right` is None where that is not known."""
+
+    text: str
+    right: bool | None
+    view: RowView
+
+    @property
+    def note(self) -> str:
+        """What a heading says of it."""
+        return {True: "the right one", False: "", None: "not known whether right"}[self.right]
 
 
 def row_view(
@@ -96,7 +132,10 @@ def row_view(
     vocab = tokens if tokens is not None else folder.strings(TOKENS)
     if vocab is None:
         notes.append(f"{TOKENS} is missing: pieces of text and ids stand for token strings")
+    if "choice_lengths" in row:
+        return _question(folder, place, row, vocab, notes)
     special = {int(i): f"[{name.upper()}]" for name, i in (meta.get("special_ids") or {}).items()}
+    window = window_of(row) if "answer_start" in row else None
     texts = [row["text"]] + ([row["text_pair"]] if row.get("text_pair") is not None else [])
     coarse, words = _coarse(folder, row, notes), _row_words(meta, row, texts)
     tree = None
@@ -135,6 +174,8 @@ def row_view(
                 label=_token_label(names, row["token_labels"][index]) if "token_labels" in row else None,
                 soft=here.soft if here else None,
                 mention=here.mention if here and here.mention >= 0 else None,
+                answer=None if window is None else index in window.span,
+                best=None if window is None else index in window.most_context,
             )
         )
     label = None
@@ -161,7 +202,41 @@ def row_view(
         tree=tree,
         branches=branches,
         notes=list(dict.fromkeys(notes + folder.notes)),
+        facts=window.facts if window is not None else target_facts(row),
+        answer=None if window is None else window.characters,
     )
+
+
+def _question(
+    folder: Folder, place: Place, row: dict[str, Any], vocab: Sequence[str] | None, notes: list[str]
+) -> RowView:
+    """A row of multiple choice: a view for each choice."""
+    lines = lines_of(row)
+    right, said = right_choice(row.get("label"), lines)
+    views = [row_view(folder, place, part, vocab) for part in parts_of(row)]
+    choices = [
+        Choice(lines[i] if i < len(lines) else UNKNOWN, None if right is None else i == right, view)
+        for i, view in enumerate(views)
+    ]
+    notes += [note for view in views for note in view.notes]
+    counted = f"{len(choices)} in sequences of {', '.join(str(len(c.view.tokens)) for c in choices)} tokens"
+    blank = RowView(
+        place,
+        row["id"],
+        folder.metadata["task"],
+        None,
+        None,
+        [row["text"]],
+        [],
+        None,
+        None,
+        None,
+        None,
+        [],
+        [],
+    )
+    facts = [("choices", counted), ("right choice", said)]
+    return replace(blank, notes=list(dict.fromkeys(notes)), facts=facts, choices=choices)
 
 
 def _row_words(meta: dict[str, Any], row: dict[str, Any], texts: list[str]) -> list[Word] | None:
