@@ -170,9 +170,9 @@ def test_c12_memory_zones_of_parser_and_segmenter_do_not_clash(monkeypatch, lang
     monkeypatch.setattr("pipelines.annotate.spacy_words._WARM_WORDS", 0)
     assert annotate(config(language), raw(texts)) == plain
     nlp = toolbox.Toolbox(config(language), HERE).annotator(language).parser.nlp
-    before = len(nlp.vocab)
+    before = sum(1 for _ in nlp.vocab)
     annotate(config(language), raw([text.replace("zq", "qz") for text in texts]))
-    assert len(nlp.vocab) == before
+    assert sum(1 for _ in nlp.vocab) == before
 
 
 def test_a_long_document_is_parsed_in_pieces():
