@@ -179,6 +179,11 @@ def test_words_without_a_part_of_speech_in_the_treebank_do_not_count() -> None:
     assert Counts().percents() == dict.fromkeys(("upos", "uas", "las", "clas"))
 
 
+def test_a_head_that_is_in_neither_is_no_right_one() -> None:
+    gold, guess = guessed([("NOUN", 1, "obj"), ("VERB", 1, "root")]), guessed([("NOUN", -1, "obj")])
+    assert count(gold, guess, np.array([0, -1])).heads == 0
+
+
 def test_punctuation_is_what_conll_2007_leaves_out() -> None:
     forms = ["。", "...", "«", "don't", "$", "-", "–2", "（", "＄"]
     assert not_punctuation(forms).tolist() == [False, False, False, True, True, False, True, False, True]
