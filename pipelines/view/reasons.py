@@ -44,11 +44,39 @@ OCCURRENCES = MappingProxyType(
 )
 """Why a subject that stands in a text is no mention."""
 
-_ALL = {**MENTIONS, **BRANCHES, **OUTCOMES, **OCCURRENCES, **LEFT_OUT, **REJECTED}
+QUESTIONS = MappingProxyType(
+    {
+        "answers_repaired": "answers whose offset was wrong or missing, mended",
+        "answers_located": "answers without offsets, found in the text",
+        "answers_ambiguous": "answers that stand in several places",
+        "answers_not_found": "answers that stand nowhere in the text",
+        "answers_trimmed": "answers with white space at their edges, which was cut",
+        "answers_empty": "empty answers, left out",
+        "answers_not_on_tokens": "questions whose answers lie on no whole tokens",
+        "answers_widened": "answers widened to whole tokens",
+        "answers_in_no_window": "answers that no window holds whole",
+        "questions_unlabelled": "questions without answers or right choice given",
+        "questions_cut": "questions cut to max_question",
+        "windowed_questions": "questions with more than one window",
+        "options_empty": "options that are empty",
+        "targets_cut": "targets cut to their budget",
+    }
+)
+"""What was counted of questions, answers, choices and targets."""
+
+_ALL = {**QUESTIONS, **MENTIONS, **BRANCHES, **OUTCOMES, **OCCURRENCES, **LEFT_OUT, **REJECTED}
 
 
 def in_words(reason: str) -> str:
     """A reason or counter in words; one that has none is told by its name."""
+    key, _, stage = reason.partition(" ")
+    if key in QUESTIONS:
+        return QUESTIONS[key] + (f" {stage}" if stage else "")
     return (
         _ALL.get(reason) or _ALL.get(f"dropped_{reason}") or reason.removeprefix("dropped_").replace("_", " ")
     )
+
+
+def of_questions(counter: str) -> bool:
+    """Whether a counter is of questions and answers."""
+    return counter.partition(" ")[0] in QUESTIONS

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -22,60 +22,13 @@ from corpora.manifest import MANIFEST, ManifestError, read_manifest
 from corpora.schema import IGNORED_LABEL
 from pipelines.view.branchview import triple_of
 from pipelines.view.folder import ANNOTATED, Folder, open_folder
-from pipelines.view.histogram import Histogram, TripleCounts
+from pipelines.view.reasons import of_questions
 from pipelines.view.rowview import NSP, UNKNOWN
+from pipelines.view.splitstats import SplitStats, flat_list, sums
+from pipelines.view.stats_tasks import COUNTED, count_questions, finish_windows, rows_with, sequences
 
 TOP = 20
 TOP_TRIPLES = 10
-
-
-@dataclass
-class SplitStats:
-    """Counts of a split, or of several merged ones. A histogram is there if its columns are."""
-
-    rows: int = 0
-    shards: int = 0
-    tally: Counter[str] = field(default_factory=Counter)
-    """tokens, text_tokens, unknown, full (rows of `max_length`), coarse_tokens, coarse_text_tokens,
-    coarse_unknown, rows_with_branches, branches, deep_branches (of depth 2), branch_tokens, unlabelled
-    (rows with neither label nor score, of a task that has labels by row)."""
-    histograms: dict[str, Histogram] = field(default_factory=dict)
-    labels: Counter[str] = field(default_factory=Counter)
-    token_labels: Counter[str] = field(default_factory=Counter)
-    deprels: Counter[str] = field(default_factory=Counter)
-    triples: TripleCounts = field(default_factory=TripleCounts)
-    scores: list[float] = field(default_factory=list)
-    """Count, sum, least and greatest of `label_score`, where there are any."""
-    counters: Counter[str] = field(default_factory=Counter)
-    """Of the manifest: what the run counted."""
-    rejects: Counter[str] = field(default_factory=Counter)
-    """Of the manifest: rejected records by reason; of the annotated documents beside the shards, too."""
-
-    def histogram(self, name: str) -> Histogram:
-        """The histogram of this name, made empty if it is not there."""
-        return self.histograms.setdefault(name, Histogram())
-
-    def merge(self, other: SplitStats) -> None:
-        """Add another split's counts."""
-        self.rows += other.rows
-        self.shards += other.shards
-        for name, histogram in other.histograms.items():
-            self.histogram(name).merge(histogram)
-        for name in ("tally", "labels", "token_labels", "deprels", "counters", "rejects"):
-            getattr(self, name).update(getattr(other, name))
-        self.triples.merge(other.triples)
-        if other.scores:
-            self.add_scores(*other.scores)
-
-    def add_scores(self, count: float, total: float, low: float, high: float) -> None:
-        """Add regression targets by their count, sum, least and greatest."""
-        a = self.scores or [0.0, 0.0, low, high]
-        self.scores = [a[0] + count, a[1] + total, min(a[2], low), max(a[3], high)]
-
-    def dropped(self) -> dict[str, int]:
-        """Mentions and branches dropped, by the run's counters, most frequent first."""
-        found = {k: n for k, n in self.counters.items() if k.startswith("dropped_") and n}
-        return dict(sorted(found.items(), key=lambda item: (-item[1], item[0])))
 
 
 @dataclass
@@ -104,7 +57,7 @@ def collect(folder: str | Path, progress: Callable[[int], None] = lambda rows: N
     opened = open_folder(folder)
     splits: dict[str, SplitStats] = {}
     read = 0
-    earlier = _earlier_rejects(opened)
+    earlier = _earlier(opened)
     for name, shards in opened.shards.items():
         split = splits[name] = SplitStats(shards=len(shards))
         for batch in opened.batches(name):
@@ -118,7 +71,10 @@ def collect(folder: str | Path, progress: Callable[[int], None] = lambda rows: N
         if record is not None:
             split.counters.update(record.counters)
             split.rejects.update(record.rejects)
-        split.rejects.update(earlier.get(name, {}))
+        finish_windows(split)
+        rejects, counters = earlier.get(name, ({}, {}))
+        split.rejects.update(rejects)
+        split.counters.update(counters)
     total = SplitStats()
     for split in splits.values():
         total.merge(split)
@@ -139,26 +95,26 @@ def collect(folder: str | Path, progress: Callable[[int], None] = lambda rows: N
 
 def _count_rows(split: SplitStats, batch: pa.RecordBatch, meta: dict[str, Any]) -> None:
     names = set(batch.schema.names)
-    ids, offsets = _flat(batch, "input_ids")
+    ids, offsets = sequences(batch, "input_ids")
     lengths = np.diff(offsets)
     split.histogram("tokens").add(lengths)
     text, unknown = _known(ids, meta.get("special_ids") or {})
-    full = int((lengths >= meta["max_length"]).sum()) if meta.get("max_length") else 0
+    full = rows_with(lengths >= meta["max_length"], batch) if meta.get("max_length") else 0
     split.tally.update(tokens=len(ids), text_tokens=text, unknown=unknown, full=full)
     if "word_heads" in names:
-        heads, rows = _flat(batch, "word_heads")
-        sentence, _ = _flat(batch, "sentence_index")
+        heads, rows = sequences(batch, "word_heads")
+        sentence, _ = sequences(batch, "sentence_index")
         first = np.zeros(len(heads), bool)
         first[rows[:-1][np.diff(rows) > 0]] = True
         first[1:] |= sentence[1:] != sentence[:-1]
-        relations, _ = _flat(batch, "word_deprels")
+        relations, _ = sequences(batch, "word_deprels")
         firsts = np.flatnonzero(first)
         split.histogram("words").add(np.diff(rows))
         split.histogram("sentences").add(np.diff(np.searchsorted(firsts, rows)))
         _count_parse(split, heads, rows, firsts)
         _count_names(split.deprels, relations, meta.get("deprels") or [])
     if "coarse_ids" in names:
-        coarse, rows = _flat(batch, "coarse_ids")
+        coarse, rows = sequences(batch, "coarse_ids")
         text, unknown = _known(coarse, meta.get("coarse_special_ids") or {})
         split.histogram("coarse tokens").add(np.diff(rows))
         split.tally.update(coarse_tokens=len(coarse), coarse_text_tokens=text, coarse_unknown=unknown)
@@ -168,25 +124,25 @@ def _count_rows(split: SplitStats, batch: pa.RecordBatch, meta: dict[str, Any]) 
 
 
 def _count_trees(split: SplitStats, batch: pa.RecordBatch, trunk: np.ndarray) -> None:
-    branch, rows = _flat(batch, "tree_branch")
-    mention, _ = _flat(batch, "tree_mention")
-    soft, _ = _flat(batch, "tree_soft_positions")
-    triples, per_row = _flat(batch, "branch_triples")
+    branch, rows = sequences(batch, "tree_branch")
+    mention, _ = sequences(batch, "tree_mention")
+    soft, _ = sequences(batch, "tree_soft_positions")
+    triples, per_row = sequences(batch, "branch_triples")
     branches = np.diff(per_row)
     # An anchor and its branches are neighbours, so every run of one number is a mention; [CLS], which
     # is never one, parts the rows.
     first = mention >= 0
     first[1:] &= mention[1:] != mention[:-1]
     split.histogram("tree tokens").add(np.diff(rows))
-    split.histogram("grafted mentions").add(_sums(first, rows))
+    split.histogram("grafted mentions").add(sums(first, rows))
     split.histogram("branches").add(branches)
-    split.histogram("branch tokens").add(_sums(branch > 0, rows))
+    split.histogram("branch tokens").add(sums(branch > 0, rows))
     if len(at := rows[:-1][np.diff(rows) > 0]):
         split.histogram("highest soft position").add(np.maximum.reduceat(soft, at))
     split.tally.update(
-        rows_with_branches=int((branches > 0).sum()),
+        rows_with_branches=rows_with(branches > 0, batch),
         branches=len(triples),
-        deep_branches=int((_flat(batch, "branch_parents")[0] > 0).sum()),
+        deep_branches=int((sequences(batch, "branch_parents")[0] > 0).sum()),
         branch_tokens=int((branch > 0).sum()),
     )
     split.triples.add(triples)
@@ -198,8 +154,8 @@ def _count_documents(split: SplitStats, batch: pa.RecordBatch, meta: dict[str, A
     for suffix in ("", "_pair"):
         if f"word_starts{suffix}" not in names:
             continue
-        starts, rows = _flat(batch, f"word_starts{suffix}")
-        cuts, cut_rows = _flat(batch, f"sentence_starts{suffix}")
+        starts, rows = flat_list(batch, f"word_starts{suffix}")
+        cuts, cut_rows = flat_list(batch, f"sentence_starts{suffix}")
         split.histogram("words").add(np.diff(rows))
         split.histogram("sentences").add(np.diff(cut_rows))
         if f"word_heads{suffix}" not in names:
@@ -209,10 +165,11 @@ def _count_documents(split: SplitStats, batch: pa.RecordBatch, meta: dict[str, A
         of_word = (np.repeat(np.arange(batch.num_rows), np.diff(rows)) << 32) + starts
         sentence = np.searchsorted(of_cut, of_word, side="right")
         first = np.flatnonzero(np.diff(sentence, prepend=-1))
-        heads, _ = _flat(batch, f"word_heads{suffix}")
+        heads, _ = flat_list(batch, f"word_heads{suffix}")
         _count_parse(split, heads, rows, first)
         relations = batch.column(f"word_deprels{suffix}").flatten()
         _count_names(split.deprels, _integers(relations.indices), relations.dictionary.to_pylist())
+    count_questions(split, batch)
     split.labels.update(_texts(batch.column("label")))
     split.token_labels.update(_texts(batch.column("tag_labels").flatten()))
     if meta.get("task") == "classify":
@@ -248,8 +205,12 @@ def depths(heads: np.ndarray) -> np.ndarray:
 
 def _count_labels(split: SplitStats, batch: pa.RecordBatch, meta: dict[str, Any]) -> None:
     names = meta.get("labels") or []
+    if (count := COUNTED.get(str(meta.get("task")))) is not None:
+        count(split, batch)
+    if "label" not in batch.schema.names and meta.get("task") != "tag":
+        return
     if meta.get("task") == "tag":
-        labels, _ = _flat(batch, "token_labels")
+        labels, _ = flat_list(batch, "token_labels")
         _count_names(split.token_labels, labels[labels != IGNORED_LABEL], names)
         return
     _count_unlabelled(split, batch)
@@ -257,6 +218,10 @@ def _count_labels(split: SplitStats, batch: pa.RecordBatch, meta: dict[str, Any]
     if meta.get("task") == "pretrain":
         for entry in pc.value_counts(labels).to_pylist():
             split.labels[NSP.get(entry["values"], UNKNOWN)] += entry["counts"]
+        return
+    if meta.get("task") == "choice":
+        for entry in pc.value_counts(labels.drop_null()).to_pylist():
+            split.labels[f"choice {entry['values']}"] += entry["counts"]
         return
     _count_names(split.labels, _integers(labels.drop_null()), names)
     scores = batch.column("label_score").drop_null()
@@ -288,19 +253,6 @@ def _known(ids: np.ndarray, special: dict[str, int]) -> tuple[int, int]:
     return len(ids) - control, int((ids == special["unk"]).sum()) if "unk" in special else 0
 
 
-def _flat(batch: pa.RecordBatch, name: str) -> tuple[np.ndarray, np.ndarray]:
-    """A list column's values in one array, and int64[R + 1] offsets of the rows in it, from 0."""
-    column = batch.column(name)
-    offsets = column.offsets.to_numpy().astype(np.int64)
-    return column.values.to_numpy()[offsets[0] : offsets[-1]], offsets - offsets[0]
-
-
-def _sums(mask: np.ndarray, rows: np.ndarray) -> np.ndarray:
-    """How many are true in each row."""
-    # Positions rather than a running sum: what is counted is rare.
-    return np.diff(np.searchsorted(np.flatnonzero(mask), rows))
-
-
 def _integers(array: pa.Array) -> np.ndarray:
     return array.drop_null().to_numpy(zero_copy_only=False).astype(np.int64)
 
@@ -309,8 +261,9 @@ def _texts(array: pa.Array) -> dict[str, int]:
     return {e["values"]: e["counts"] for e in pc.value_counts(array).to_pylist() if e["values"] is not None}
 
 
-def _earlier_rejects(folder: Folder) -> dict[str, dict[str, int]]:
-    """By split, what reading and annotating rejected, where the annotated documents lie in the folder."""
+def _earlier(folder: Folder) -> dict[str, tuple[dict[str, int], dict[str, int]]]:
+    """By split, what reading and annotating rejected, and what it counted of questions and answers, where the
+    annotated documents lie in the folder."""
     path = files.join(folder.path, ANNOTATED)
     if folder.stage != "encode" or not files.exists(files.join(path, MANIFEST)):
         return {}
@@ -320,7 +273,10 @@ def _earlier_rejects(folder: Folder) -> dict[str, dict[str, int]]:
         folder.notes.append(str(error))
         return {}
     return {
-        name: {f"{reason} (annotate)": n for reason, n in split.rejects.items()}
+        name: (
+            {f"{reason} (annotate)": n for reason, n in split.rejects.items()},
+            {f"{key} (annotate)": n for key, n in split.counters.items() if of_questions(key)},
+        )
         for name, split in manifest.splits.items()
     }
 

@@ -11,8 +11,10 @@ from rich.text import Text
 
 from pipelines.view import page
 from pipelines.view.legible import clip, legible, plural
-from pipelines.view.reasons import MENTIONS, in_words
-from pipelines.view.stats import TOP, SplitStats, Stats, collect
+from pipelines.view.reasons import MENTIONS, in_words, of_questions
+from pipelines.view.splitstats import SplitStats
+from pipelines.view.stats import TOP, Stats, collect
+from pipelines.view.stats_overview import columns, overview, share
 from pipelines.view.tables import Column, fitted, side_by_side
 
 _PERCENTILES = (0.05, 0.25, 0.5, 0.75, 0.95, 0.99)
@@ -32,10 +34,21 @@ _UNITS = {
     "branches": "branches per row",
     "branch tokens": "tokens added by branches per row",
     "highest soft position": "highest soft position per row",
+    "windows": "windows per question",
+    "question tokens": "tokens per question",
+    "gold answers": "gold answers per question",
+    "answer tokens": "tokens per answer, of windows that hold it",
+    "choices": "choices per question",
+    "source tokens": "tokens per source",
+    "target tokens": "tokens per target",
+    "characters of the second text": "characters per second text",
 }
-_DRAWN = ("tokens", "characters", "words", "parse depth", "head distance", "branches", "branch tokens")
+_DRAWN = (
+    "tokens", "characters", "words", "parse depth", "head distance", "branches", "branch tokens", "windows",
+    "answer tokens", "target tokens",
+)  # fmt: skip
 """Histograms with bars; the others stand in the table of distributions."""
-_IN_OVERVIEW = ("mentions", "mentions_grafted", "branches", "branches_depth_2")
+_IN_OVERVIEW = ("mentions", "mentions_grafted", "branches", "branches_depth_2", "targets_cut")
 """Counters of the run that the overview has already, counted in the rows where that can be done."""
 
 
@@ -50,65 +63,6 @@ def show(folder: str | Path, console: Console, html: str | Path | None = None) -
     if html is not None:
         page.write_page(html, stats_page(stats))
         console.print(f"wrote {html}", highlight=False, markup=False)
-
-
-def overview(stats: Stats) -> list[tuple[str, list[str]]]:
-    """Name and value per split, and in total where there are several splits, of every plain figure."""
-    splits = columns(stats)
-    unit = "documents" if stats.stage == "annotate" else "rows"
-    lines: list[tuple[str, list[str]]] = [
-        ("shards", [f"{s.shards:,}" for s in splits.values()]),
-        (unit, [f"{s.rows:,}" for s in splits.values()]),
-        ("rejected records", [f"{sum(s.rejects.values()):,}" for s in splits.values()]),
-    ]
-
-    def add(name: str, key: str, of: str = "") -> None:
-        if key in stats.total.tally:
-            values = [(s.tally[key], s.rows if of == "rows" else s.tally[of]) for s in splits.values()]
-            lines.append((name, [f"{n:,} ({_share(n, whole)})" if of else f"{n:,}" for n, whole in values]))
-
-    add("tokens", "tokens")
-    if stats.max_length:
-        add(f"rows of full length ({stats.max_length})", "full", "rows")
-    truncated = sorted(k for k in stats.total.counters if k.startswith("truncated"))
-    lines += [(key.replace("_", " "), [f"{s.counters[key]:,}" for s in splits.values()]) for key in truncated]
-    add("unknown tokens [UNK]", "unknown", "text_tokens")
-    if "coarse_tokens" in stats.total.tally:
-        add("coarse tokens", "coarse_tokens")
-        add("unknown coarse tokens", "coarse_unknown", "coarse_text_tokens")
-        ratios = [_ratio(s.tally["text_tokens"], s.tally["coarse_text_tokens"]) for s in splits.values()]
-        lines.append(("fine per coarse token", ratios))
-    if "branch_tokens" in stats.total.tally:
-        lines += _coverage(stats, list(splits.values()))
-        add("tokens added by branches", "branch_tokens", "tokens")
-    if stats.total.tally["unlabelled"]:
-        add(f"{unit} without label", "unlabelled", "rows")
-    if stats.total.scores:
-        lines.append(("score: mean (least to greatest)", [_scores(s) for s in splits.values()]))
-    return lines
-
-
-def _coverage(stats: Stats, splits: Sequence[SplitStats]) -> list[tuple[str, list[str]]]:
-    """How much of the graph the rows got: mentions found and grafted, rows touched, branches by depth."""
-    lines = []
-    if "mentions" in stats.total.counters:
-        found = [(s.counters["mentions"], s.rows) for s in splits]
-        lines.append(("mentions (per row)", [f"{n:,} ({n / max(rows, 1):.2f})" for n, rows in found]))
-    grafted = [(s.histogram("grafted mentions").sum, s.counters["mentions"]) for s in splits]
-    shares = [f"{n:,}" + (f" ({_share(n, of)})" if of else "") for n, of in grafted]
-    lines.append(("mentions with branches", shares))
-    touched = [(s.tally["rows_with_branches"], s.rows) for s in splits]
-    lines.append(("rows with branches", [f"{n:,} ({_share(n, rows)})" for n, rows in touched]))
-    lines.append(("branches", [f"{s.tally['branches']:,}" for s in splits]))
-    if stats.total.tally["deep_branches"]:
-        deep = [(s.tally["deep_branches"], s.tally["branches"]) for s in splits]
-        lines.append(("of them of depth 2", [f"{n:,} ({_share(n, of)})" for n, of in deep]))
-    return lines
-
-
-def columns(stats: Stats) -> dict[str, SplitStats]:
-    """What stands side by side: the splits, and their total where there are several."""
-    return stats.splits | ({"total": stats.total} if len(stats.splits) > 1 else {})
 
 
 # --- terminal ---------------------------------------------------------------------------------
@@ -158,7 +112,7 @@ def bars(items: Sequence[tuple[str, int]], width: int, share_of: int | None = No
         text.append(" " * (left - cell_len(name)) + name + "  ")
         text.append(bar, "cyan")
         text.append(f" {count:,}")
-        text.append(f" ({_share(count, whole)})", "dim")
+        text.append(f" ({share(count, whole)})", "dim")
     return text
 
 
@@ -222,12 +176,21 @@ def _reasons(stats: Stats) -> list[tuple[str, list[tuple[str, list[str]]]]]:
     others = [
         (name.replace("_", " "), [f"{s.counters[name]:,}" for s in splits])
         for name, count in sorted(stats.total.counters.items())
-        if count and not name.startswith(("dropped_", "truncated")) and name not in _IN_OVERVIEW
+        if count
+        and not name.startswith(("dropped_", "truncated"))
+        and name not in _IN_OVERVIEW
+        and not of_questions(name)
+    ]
+    asked = [
+        (in_words(name), [f"{s.counters[name]:,}" for s in splits])
+        for name, count in sorted(stats.total.counters.items())
+        if count and of_questions(name) and name not in _IN_OVERVIEW
     ]
     found = [
         ("mentions dropped", unanchored),
         ("branches dropped", dropped),
         ("rejected records", rejects),
+        ("questions and answers", asked),
         ("counted while it was made", others),
     ]
     return [(title, rows) for title, rows in found if rows]
@@ -273,23 +236,10 @@ def _histograms(stats: Stats, split: SplitStats) -> list[str]:
 
 
 def _unit(stats: Stats, name: str) -> str:
-    return _UNITS[name].replace("per row", "per text") if stats.stage == "annotate" else _UNITS[name]
+    if stats.stage == "annotate":
+        return _UNITS[name].replace("per row", "per text")
+    return _UNITS[name].replace("per row", "per choice") if stats.task == "choice" else _UNITS[name]
 
 
 def _title(name: str) -> Text:
     return Text.assemble("\n", (name, "bold underline"))
-
-
-def _share(count: int, whole: int) -> str:
-    return f"{count / whole:.1%}" if whole else "–"
-
-
-def _ratio(a: int, b: int) -> str:
-    return f"{a / b:.3f}" if b else "–"
-
-
-def _scores(split: SplitStats) -> str:
-    if not split.scores:
-        return "–"
-    count, total, low, high = split.scores
-    return f"{total / count:.4g} ({low:.4g} to {high:.4g})"

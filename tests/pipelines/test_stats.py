@@ -28,7 +28,8 @@ from pipelines.view.folder import FolderError
 from pipelines.view.histogram import Histogram, TripleCounts
 from pipelines.view.rowview import NSP
 from pipelines.view.stats import collect, depths
-from pipelines.view.stats_show import bars, overview, show, stats_page
+from pipelines.view.stats_overview import overview
+from pipelines.view.stats_show import bars, show, stats_page
 from pipelines.view.tables import Column, fitted
 from tests import rows
 from tests.pipelines.handmade import Vocabulary, make_row, write_dataset
