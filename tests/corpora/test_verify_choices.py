@@ -3,18 +3,22 @@
 from __future__ import annotations
 
 import copy
+import random
+import tempfile
 from pathlib import Path
 from typing import Any
 
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 from corpora.verify import verify
-from tests.corpora.breaking import Break, at, breaks, expect, put
+from tests.corpora.breaking import Break, at, breaks, expect, put, raw_folder
 from tests.corpora.test_verify_rows import CASES as PAIR_CASES
 from tests.corpora.test_verify_rows import PAIR
 from tests.corpora.test_verify_tree import CASES as TREE_CASES
 from tests.corpora.test_verify_tree import DEEP, DEEP_CASES
-from tests.rows import CLS, GROUPS, SEP, Row, make_rows, rows_schema, write_folder
+from tests.rows import CLS, GROUPS, SEP, Row, make_rows, rows_schema, to_batch, write_folder
 
 LISTS = [name for name, value in PAIR.items() if isinstance(value, list)]
 COUNTS = {
@@ -273,3 +277,40 @@ def test_valid_targets_are_clean(groups: tuple[str, ...], tmp_path: Path) -> Non
     assert {r["target_cut"] for r in rows} == {True, False}
     folder = write_folder(tmp_path, rows_schema("seq2seq", groups), {"train": [rows]}, task="seq2seq")
     assert verify(str(folder)).ok
+
+
+# --- anything at all --------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("task", ["span", "choice", "seq2seq"])
+@settings(max_examples=60, deadline=None)
+@given(seed=st.integers(0, 2**32))
+def test_any_numbers_end_as_problems_never_as_a_crash(task: str, seed: int) -> None:
+    """Rows with some numbers, lengths, texts and flags changed at will."""
+    rng = random.Random(seed)
+    schema = rows_schema(task, GROUPS)
+    rows = make_rows(seed % 7, task, GROUPS, 12)
+    for _ in range(rng.randint(1, 4)):
+        row, name = rng.choice(rows), rng.choice(schema.names)
+        value, kind = row[name], str(schema.field(name).type)
+        numbers = [-32768, -1, 0, 1, 2, 3, 7, 100, 32767]
+        if kind.startswith("list") and "string" not in kind:
+            items = [
+                not v if "bool" in kind else rng.choice(numbers if "int8" not in kind else [-1, 0, 1, 2])
+                for v in value
+            ]
+            chosen = rng.randrange(len(items) + 1)
+            row[name] = rng.choice(
+                [[*value[:chosen], *items[chosen:]], value[:chosen], [*value, *value[:1]], []]
+            )
+        elif kind.startswith("list"):
+            row[name] = rng.choice([[], ["x"], [""], [*value, "y"]])
+        elif kind == "string":
+            row[name] = rng.choice(["", "\n", "a" * 9, "q#1", "q#", "\u200b", rows[0][name]])
+        else:
+            row[name] = (not value) if kind == "bool" else rng.choice(numbers)
+    with tempfile.TemporaryDirectory() as folder:
+        path = raw_folder(Path(folder) / "f", schema, [[to_batch(rows, schema)]], "encode", task)
+        report = verify(path)
+    assert report.counts["rows"] == len(rows)
+    assert not {"unreadable", "invalid_arrow", "manifest"} & set(report.rule_counts)
