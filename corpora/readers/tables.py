@@ -146,22 +146,15 @@ class _Reader:
             columns["language"] = pc.if_else(pc.equal(language, ""), pa.scalar(None, pa.string()), language)
         columns = {name: array for name, array in columns.items() if array is not None}
         self._sink.flush()
-        kept = np.flatnonzero(good)
+        before = len(self._sink.ready)
         for i in np.flatnonzero(~good).tolist():
             if sizes[i] > MAX_RECORD_BYTES:
                 self._sink.too_long(TooLong(rows.row + i, 0, b""))
                 continue
-            before = len(self._sink.ready)
             self._one(rows, i, [None if a is None else a[i].as_py() for a in arrays])
             self._sink.flush()
-            if odd := self._sink.ready[before:]:  # the rules made a row of it after all: it has its place
-                del self._sink.ready[before:]
-                done = int(np.searchsorted(kept, i))
-                self._put(rows, kept[:done], sizes, columns)
-                self.flush()
-                self._sink.ready += odd
-                kept = kept[done:]
-        self._put(rows, kept, sizes, columns)
+            assert len(self._sink.ready) == before, "the rules of fields took what the columns' refused"
+        self._put(rows, np.flatnonzero(good), sizes, columns)
 
     def _put(self, rows: _Batch, kept: np.ndarray, sizes: np.ndarray, columns: dict[str, pa.Array]) -> None:
         """Add the rows `kept` (numbers in the batch, rising), in tables of at most `batch_bytes` of text."""
