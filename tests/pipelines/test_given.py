@@ -206,7 +206,14 @@ BAD = [
     {"word_starts": [0, 1, 6, 8, 10]},  # overlap
     {"word_starts": [0, 6, 2, 8, 10], "word_stops": [2, 8, 5, 9, 13]},  # not rising
     {"word_stops": [2, 5, 8, 9, 14]},  # past the end
+    {"word_stops": [2, 5, 8, 9, 99], "sentence_stops": [9, 99]},  # far past it
     {"word_stops": [2, 2, 8, 9, 13]},  # an empty word
+    {  # white space only, inside a sentence
+        "sentence_starts": [0],
+        "sentence_stops": [13],
+        "word_starts": [0, 2, 5, 6, 10],
+        "word_stops": [2, 5, 6, 9, 13],
+    },
     {"word_starts": [-1, 2, 6, 8, 10]},
     {"word_starts": [0, 2, 6, 9, 10], "word_stops": [2, 5, 9, 10, 13]},  # white space only
     {
