@@ -80,7 +80,7 @@ def test_every_link_and_command_exists() -> None:
     makefile = (root / "Makefile").read_text(encoding="utf-8")
     for target in re.findall(r"(?:^    |`)make ([a-z]+)\b", text, re.MULTILINE):
         assert re.search(rf"^{target}:", makefile, re.MULTILINE), f"make {target}"
-    cli = (root / "pipelines/cli.py").read_text(encoding="utf-8")
+    cli = "".join(f.read_text(encoding="utf-8") for f in (root / "pipelines").glob("*.py"))
     for command in set(re.findall(r"^treegraft ([a-z]+)", text, re.MULTILINE)):
         assert f"def {command}(" in cli or f'name="{command}"' in cli, command
 

@@ -27,6 +27,11 @@ def legible(text: str) -> str:
     return "".join(c if _prints(c) else c.encode("unicode_escape").decode("ascii") for c in text)
 
 
+def legible_lines(message: str) -> str:
+    """`legible` line by line: paths, ids and labels in a message may hold anything."""
+    return "\n".join(map(legible, message.split("\n")))
+
+
 def legible_token(text: str) -> str:
     """`legible`, and never of zero width: a lone combining mark stands on a dotted circle."""
     shown = legible(text)

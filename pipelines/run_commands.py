@@ -1,0 +1,280 @@
+"""The commands that make something of a config: preprocess, annotate, encode, dedup."""
+
+from __future__ import annotations
+
+import difflib
+import os
+from importlib import resources
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+from rich.text import Text
+
+from corpora import files
+from corpora.files import is_uri
+from pipelines.config import Config, ConfigError, load_config
+from pipelines.display import make_console
+from pipelines.view.legible import legible, legible_lines
+
+if TYPE_CHECKING:  # imported late below: Beam takes a second to load
+    from pipelines.options import Options
+
+app = typer.Typer()
+
+_out = make_console()
+_err = make_console(stderr=True)
+
+ConfigPath = Annotated[
+    Path, typer.Argument(help="YAML config; relative paths in it count from its own folder.")
+]
+Out = Annotated[
+    str | None,
+    typer.Option(help="Folder of the shards. Default: the config's `output`, or out/<config name>."),
+]
+Annotated_ = Annotated[
+    str | None,
+    typer.Option(
+        "--annotated", help="Folder of the annotated documents. Default: the config's, or <out>/annotated."
+    ),
+]
+Runner = Annotated[
+    str,
+    typer.Option(
+        help="'local' (worker processes on this machine), or a Beam runner: FlinkRunner, SparkRunner, "
+        "DataflowRunner, ... whose own options follow."
+    ),
+]
+Workers = Annotated[
+    int | None, typer.Option(min=1, help="Local worker processes. Default: the cores there are.")
+]
+Overwrite = Annotated[
+    bool, typer.Option("--overwrite", help="Replace what another config wrote to the folder.")
+]
+DryRun = Annotated[bool, typer.Option("--dry-run", help="Check the config, print the plan, write nothing.")]
+_PASS_ON = {"allow_extra_args": True, "ignore_unknown_options": True}
+
+
+@app.command(context_settings=_PASS_ON)
+def preprocess(
+    context: typer.Context,
+    configs: Annotated[
+        list[Path] | None, typer.Argument(help="YAML configs. Default: the embedded samples.")
+    ] = None,
+    out: Out = None,
+    annotated: Annotated_ = None,
+    runner: Runner = "local",
+    workers: Workers = None,
+    overwrite: Overwrite = False,
+    dry_run: DryRun = False,
+) -> None:
+    """Annotate and encode a corpus: raw files to verified shards.
+
+    A run that was stopped, killed even, goes on when the same command runs again.
+
+    Every option of the chosen Beam runner may follow:
+    treegraft preprocess my.yaml --runner FlinkRunner --flink_master=host:8081
+    """
+    from corpora.verify import verify as verify_folder
+    from pipelines import flow
+    from pipelines.retokenize import Retokenizer
+    from pipelines.view.inspect import show
+
+    chosen, beam = _split_configs(configs or [], context.args, runner)
+    samples = not chosen
+    if samples:
+        folder = resources.files("corpora") / "samples"
+        chosen = sorted(Path(str(entry)) for entry in folder.iterdir() if entry.name.endswith(".yaml"))
+        _err.print(
+            f"No config given: preparing the {len(chosen)} embedded samples in {legible(out or 'out')}/"
+        )
+    if len(chosen) > 1 and out is not None and not samples:
+        raise ConfigError(
+            "--out names one folder, but several configs were given: set `output` in each config"
+        )
+    loaded = [(path, load_config(path)) for path in chosen]  # all of them, before any work
+    done: list[tuple[str, str]] = []
+    """Folder and first split of each dataset."""
+    for path, config in loaded:
+        target = str(Path(out or "out") / path.stem) if samples else out
+        options = _options(
+            config,
+            path,
+            target,
+            annotated,
+            runner,
+            workers,
+            beam,
+            overwrite or samples,
+            brief=len(loaded) > 1,
+        )
+        if len(loaded) > 1:
+            _err.rule(Text(legible(path.stem)))
+        if dry_run:
+            _print_plan(config, path, options)
+            continue
+        manifest = flow.preprocess(config, str(path), options)
+        report = verify_folder(options.out, branch_tokens=Retokenizer(options.out))
+        if not report.ok:
+            _err.print(legible_lines("\n".join(report.render())))
+            raise typer.Exit(1)
+        _err.print(f"verified: {report.counts['rows']:,} rows, every rule holds")
+        done.append((options.out, next(iter(manifest.splits))))
+    if samples and done:
+        folder_shown = next((d for d, _ in done if d.endswith("zh-reviews")), done[0][0])
+        _out.print(Text(f"\ntreegraft inspect {legible(folder_shown)} --row 0 --split train\n"))
+        show(folder_shown, _out, row=0, split="train")
+    if len(done) > 1:
+        _err.print(
+            f"wrote {len(done)} datasets: {', '.join(legible(d) for d, _ in done)}",
+            highlight=False,
+            markup=False,
+        )
+    if done:
+        _next_steps(*done[-1])
+
+
+@app.command(context_settings=_PASS_ON)
+def annotate(
+    context: typer.Context,
+    config: ConfigPath,
+    out: Out = None,
+    annotated: Annotated_ = None,
+    runner: Runner = "local",
+    workers: Workers = None,
+    overwrite: Overwrite = False,
+    dry_run: DryRun = False,
+) -> None:
+    """Stage 1 alone: sentences, words and parses (slow; kept for every later encode)."""
+    from pipelines import flow
+
+    loaded = load_config(config)
+    _, beam = _split_configs([config], context.args, runner)
+    options = _options(loaded, config, out, annotated, runner, workers, beam, overwrite)
+    if dry_run:
+        _print_plan(loaded, config, options)
+        return
+    flow.annotate(loaded, str(config), options)
+    _err.print(f"next: treegraft encode {legible(str(config))}")
+
+
+@app.command(context_settings=_PASS_ON)
+def encode(
+    context: typer.Context,
+    config: ConfigPath,
+    out: Out = None,
+    annotated: Annotated_ = None,
+    runner: Runner = "local",
+    workers: Workers = None,
+    overwrite: Overwrite = False,
+) -> None:
+    """Stage 2 alone: tokens, trees and rows from finished annotations (fast)."""
+    from pipelines import flow
+
+    loaded = load_config(config)
+    _, beam = _split_configs([config], context.args, runner)
+    options = _options(loaded, config, out, annotated, runner, workers, beam, overwrite)
+    manifest = flow.encode(loaded, str(config), options)
+    _next_steps(options.out, next(iter(manifest.splits)))
+
+
+@app.command(context_settings=_PASS_ON)
+def dedup(
+    context: typer.Context,
+    config: ConfigPath,
+    out: Out = None,
+    runner: Runner = "local",
+    workers: Workers = None,
+    overwrite: Overwrite = False,
+) -> None:
+    """Find exact and near duplicates and report them; with a `dedup` section, preprocess leaves them out."""
+    from pipelines import flow
+
+    loaded = load_config(config)
+    _, beam = _split_configs([config], context.args, runner)
+    options = _options(loaded, config, out, None, runner, workers, beam, overwrite)
+    folder = legible(flow.dedup(loaded, str(config), options).folder)
+    _err.print(
+        f"wrote {folder}: report.json (largest clusters), dropped.arrow (every duplicate)", soft_wrap=True
+    )
+    if loaded.dedup is None:
+        _err.print("next: add a `dedup:` section to the config, and `treegraft preprocess` leaves them out")
+
+
+def _split_configs(configs: list[Path], extra: list[str], runner: str) -> tuple[list[Path], list[str]]:
+    """Typer hands unknown options and their values to whichever list comes first: sort them out again."""
+    given = [str(c) for c in configs] + list(extra)
+    beam_at = next((i for i, word in enumerate(given) if word.startswith("-")), len(given))
+    paths, beam = [Path(word) for word in given[:beam_at]], given[beam_at:]
+    if beam and runner == "local":
+        name = beam[0].split("=")[0]
+        known = ["--out", "--annotated", "--runner", "--workers", "--overwrite", "--dry-run", "--help"]
+        near = difflib.get_close_matches(name, known, n=1)
+        hint = f"did you mean {near[0]}?" if near else "Beam options need --runner"
+        raise ConfigError(f"unknown option {name}; {hint}")
+    return paths, beam
+
+
+def _options(
+    config: Config,
+    path: Path,
+    out: str | None,
+    annotated: str | None,
+    runner: str,
+    workers: int | None,
+    beam: list[str],
+    overwrite: bool,
+    brief: bool = False,
+) -> Options:
+    from pipelines import flow
+    from pipelines.config import resolve
+    from pipelines.options import Options
+
+    if runner.lower() in ("directrunner", "direct"):
+        _err.print("DirectRunner first tries to download another runner: using 'local', Beam's FnApiRunner")
+        runner = "local"
+    out, annotated = (name and (name.rstrip("/") or "/") for name in (out, annotated))
+    folder = out or (resolve(path, config.output) if config.output else f"out/{path.stem}")
+    beside = annotated or (
+        resolve(path, config.annotated) if config.annotated else files.join(folder, flow.ANNOTATED)
+    )
+    if runner != "local" and not is_uri(folder):
+        _err.print(
+            "note: with a cluster, --out must be a folder that every worker reaches (a URI or a shared mount)"
+        )
+    for option, name in (("--out", folder), ("--annotated", beside)):
+        if not is_uri(name) and Path(name).exists() and not Path(name).is_dir():
+            raise ConfigError(f"{option}: {name} is a file; name a folder, which may be new")
+    cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+    return Options(
+        out=folder,
+        annotated=beside,
+        runner=runner,
+        workers=workers or config.run.workers or cores,
+        beam_options=beam,
+        overwrite=overwrite,
+        brief=brief,
+        console=_err,
+    )
+
+
+def _print_plan(config: Config, path: Path, options: Options) -> None:
+    from pipelines import flow
+    from pipelines.display import summary
+
+    flow.Encode.check(config, str(path))
+    _out.print(Text(f"plan of {legible(path.name)}"))
+    _out.print(summary(flow.describe_plan(config, str(path), options)))
+    _out.print(f"annotated documents: {legible(options.annotated)}")
+    _out.print(f"shards:              {legible(options.out)}")
+    _out.print(f"columns:             base, {', '.join(config.encode.columns)}")
+    _out.print(f"runner:              {options.runner}, {options.workers} workers")
+
+
+def _next_steps(folder: str, split: str) -> None:
+    folder = legible(folder)
+    _err.print(
+        f"wrote {folder}. Next: treegraft inspect {folder} · treegraft stats {folder} · "
+        f'datasets.load_dataset("arrow", data_files="{folder}/{split}-*.arrow")',
+        soft_wrap=True,
+    )
