@@ -232,6 +232,7 @@ def test_batches_hold_so_many_words_and_units():
     units = np.array([0, 3, 6, 16, 17, 18])
     assert list(batches(units, 6)) == [[(0, 3), (3, 6)], [(6, 16)], [(16, 17), (17, 18)]]
     assert list(batches(units, 100, 2)) == [[(0, 3), (3, 6)], [(6, 16), (16, 17)], [(17, 18)]]
+    assert list(batches(np.array([0, 9]), 6)) == [[(0, 9)]]
     assert list(batches(np.array([0]), 6)) == []
 
 
