@@ -41,14 +41,14 @@ _PARAGRAPH_SENTENCES = 8
 class Recipe:
     """Steps are updates of the weights; widths are counts. The defaults are for treebanks of 10,000 sentences."""
 
-    tokenize_steps: int = 2_000
+    tokenize_steps: int = 1_500
     tokenize_batch: int = 32  # stretches of 100 characters
     tokenize_hidden: int = 64
-    tag_steps: int = 3_000
-    parse_steps: int = 3_000
+    tag_steps: int = 1_000
+    parse_steps: int = 1_500
     batch_sentences: int = 50  # of the tagger
     batch_words: int = 1_000  # of the parser
-    evaluate: int = 500  # steps from one measurement on the dev file to the next: the best weights are kept
+    evaluate: int = 250  # steps from one measurement on the dev file to the next: the best weights are kept
     word_width: int = 64
     char_width: int = 32
     hidden: int = 128
@@ -324,7 +324,7 @@ def main(
     dev_file: Annotated[Path | None, typer.Option("--dev", help="One to measure with.")] = None,
     seed: Annotated[int, typer.Option(help="Order of the data, dropout and first weights.")] = 0,
 ) -> None:
-    """Train small Stanza models: 15 to 30 minutes a language on one core, without a GPU.
+    """Train small Stanza models: about half an hour a language on one core, without a GPU.
 
     A folder that exists gains a language, or has it overwritten.
     """
