@@ -2,6 +2,7 @@
 
 Of the four small Chinese treebanks PUD and HK are in traditional characters and each labels in its own way; the
 words are simplified one by one and the labels follow GSD, the largest Chinese treebank. GSD itself is untouched.
+What cannot be told from words and labels stays different, so that sentences of the others say where they come from.
 """
 
 from __future__ import annotations
@@ -33,6 +34,7 @@ class Sentence:
     heads: tuple[int, ...]
     deprels: tuple[str, ...]
     variant: Sentence | None = None  # the same text in the words of the pipeline's own segmenter
+    treebank: str = ""  # that it is from, where its conventions are not those that the parser shall follow
 
 
 def load(ud: Path, lang: str) -> tuple[list[list[Sentence]], list[ConlluSentence]]:
@@ -51,7 +53,7 @@ def load(ud: Path, lang: str) -> tuple[list[list[Sentence]], list[ConlluSentence
         return [[plain(s, "ewt") for s in first]], rest[0]
     simplify = simplifier()
     others = [
-        [harmonised(simplify(plain(s, path.stem))) for s in bank]
+        [replace(harmonised(simplify(plain(s, path.stem))), treebank=path.stem) for s in bank]
         for path, bank in zip(paths[1:], rest, strict=True)
     ]
     train = [plain(s, "gsd") for i, s in enumerate(first) if i % HELD_OUT]
@@ -179,7 +181,7 @@ def resegmented(s: Sentence, words: Sequence[str]) -> Sentence:
         i, j = last + 1, until + 1
     heads = tuple(place[s.heads[g]] if g >= 0 else -1 - g for g in governors)
     forms, spaces, tags, deprels = zip(*pieces, strict=True)
-    return Sentence(s.document, forms, spaces, tags, heads, deprels)
+    return Sentence(s.document, forms, spaces, tags, heads, deprels, treebank=s.treebank)
 
 
 def _stops(words: Sequence[str]) -> list[int]:

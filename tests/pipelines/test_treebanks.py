@@ -31,6 +31,8 @@ def test_held_out_sentences_are_not_trained_on(tmp_path: Path) -> None:
     assert [s.words[0] for s in treebanks[0]] == ["g1", "g2", "g3", "g4", "g6", "g7", "g8", "g9"]
     assert [len(bank) for bank in treebanks[1:]] == [11, 11, 11]
     assert treebanks[0][0].words[1] == "書" and treebanks[1][0].words[1] == "书", "GSDSimp is left as it is"
+    assert {s.treebank for bank in treebanks[1:] for s in bank} == {"pud", "hk", "cfl"}
+    assert {s.treebank for s in treebanks[0]} == {""}, "the one to be followed has no name"
 
 
 def test_words_are_simplified_one_by_one_and_keep_their_length() -> None:
@@ -99,9 +101,9 @@ def test_resegmented_keeps_text_and_tree(data: st.DataObject) -> None:
     for place, word in enumerate(order):
         heads[word] = order[data.draw(st.integers(0, place - 1))] if place else word
     n = len(words)
-    original = Sentence("d", words, (False,) * n, ("NOUN",) * n, tuple(heads), ("x",) * n)
+    original = Sentence("d", words, (False,) * n, ("NOUN",) * n, tuple(heads), ("x",) * n, treebank="hk")
     changed = resegmented(original, cut(text))
-    assert "".join(changed.words) == text
+    assert "".join(changed.words) == text and changed.treebank == "hk"
     assert (
         len({len(changed.words), *map(len, (changed.spaces, changed.upos, changed.heads, changed.deprels))})
         == 1
