@@ -14,7 +14,7 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from pipelines.encode.columns import List
+from pipelines.encode.lists import List
 from pipelines.ragged import Ints
 
 LENGTHS = {

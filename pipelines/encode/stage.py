@@ -34,6 +34,7 @@ from pipelines.encode import columns
 from pipelines.encode.batch import Batch, read_batch
 from pipelines.encode.choice import gather
 from pipelines.encode.labels import Labels
+from pipelines.encode.lists import record_batch
 from pipelines.encode.source import Words, attach
 from pipelines.encode.tasks import Made, Tasks
 from pipelines.encode.tools import Tools
@@ -200,7 +201,7 @@ class Encode(Stage):
             named = self._columns(batch, made, start, stop, words, out)
             named |= {name: column.slice(start, stop - start) for name, column in made.columns.items()}
             out.count(rows=stop - start)
-            out.write(columns.record_batch(self._schema, named | {"id": ids[start:stop]}))
+            out.write(record_batch(self._schema, named | {"id": ids[start:stop]}))
 
     def _sizes(self, batch: Batch, made: Made) -> tuple[Ints, Ints]:
         """Tokens of every row (or question), and the most characters that its texts can have."""

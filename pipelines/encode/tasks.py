@@ -20,8 +20,9 @@ from pipelines.config import Config
 from pipelines.encode.assemble import NONE, Cutter, Rows, classify_rows, tag_rows
 from pipelines.encode.batch import Batch
 from pipelines.encode.choice import choice_labels
-from pipelines.encode.columns import Frame, List, list_array
+from pipelines.encode.columns import Frame
 from pipelines.encode.labels import Labels, first_pieces, source_tokens
+from pipelines.encode.lists import List, list_array
 from pipelines.encode.pretrain import pretrain_rows, sentence_bounds
 from pipelines.encode.seq2seq import seq2seq_rows
 from pipelines.encode.source import flat_list

@@ -16,6 +16,7 @@ from pipelines.encode import columns
 from pipelines.encode.assemble import NONE, Rows
 from pipelines.encode.coarse import CoarseVocabulary
 from pipelines.encode.columns import Frame
+from pipelines.encode.lists import record_batch
 from pipelines.encode.source import attach, read_texts, read_words
 from pipelines.encode.tokenizer import load_tokenizer
 from pipelines.ragged import bounds
@@ -239,7 +240,7 @@ def test_record_batches_have_the_declared_schema() -> None:
         "text_pair": [None, "z"],
         "label": pa.array([None, 1], pa.int32()),
     }
-    batch = columns.record_batch(schema, named | {"other": lists})
+    batch = record_batch(schema, named | {"other": lists})
     assert batch.schema.equals(schema)
     batch.validate(full=True)
     assert batch.to_pylist()[1]["input_ids"] == [3]
