@@ -111,6 +111,7 @@ def test_offsets_are_exact_for_odd_text(segmenters, texts, name):
         ("甲乙丙", [], ["甲乙丙"]),
         ("甲乙丙", ["甲", "", "乙丙", "丁丁"], ["甲", "乙丙"]),  # invented
         ("甲甲甲", ["甲"], ["甲", "甲甲"]),
+        ("甲甲甲甲", ["甲", "甲甲"], ["甲", "甲甲", "甲"]),  # no character is told twice
         ("", ["甲"], []),
     ],
 )
