@@ -52,11 +52,11 @@ bench: $(VENV)/.dev
 
 parsers: $(VENV)/.dev
 	test -n "$(UD)" || { echo "make parsers UD=DIR: DIR holds en_ewt/*.conllu and zh/*.conllu"; exit 2; }
-	$(BIN)/python -m pipelines.train_parsers --ud $(UD)
+	$(BIN)/python -m pipelines.training.parsers --ud $(UD)
 
 stanza: $(VENV)/.dev
 	test -n "$(UD)" || { echo "make stanza UD=DIR: DIR holds en_ewt/*.conllu and zh/*.conllu"; exit 2; }
-	$(BIN)/python -m pipelines.train_stanza --ud $(UD) $(if $(OUT),--out $(OUT))
+	$(BIN)/python -m pipelines.training.stanza --ud $(UD) $(if $(OUT),--out $(OUT))
 
 clean:
 	rm -rf $(VENV) build dist *.egg-info .pytest_cache .mypy_cache .ruff_cache .hypothesis out

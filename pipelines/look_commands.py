@@ -110,7 +110,7 @@ def parse_eval(
 
     treegraft parse-eval dev.conllu --language zh --parser stanza:models --words own --segmenter parser
     """
-    from pipelines.parse_eval_show import show
+    from pipelines.parse_eval.show import show
 
     show(
         treebanks,

@@ -29,7 +29,7 @@ def real_data() -> Path:
 def stanza_models(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Tiny Stanza models of English, French and Chinese, trained once a session, whatever the number of its processes."""
     pytest.importorskip("stanza", reason="pip install 'treegraft[stanza]'")
-    from pipelines.train_stanza import Recipe, read_trees, train
+    from pipelines.training.stanza import Recipe, read_trees, train
     from tests import treebanks
 
     own = tmp_path_factory.getbasetemp()

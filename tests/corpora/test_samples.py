@@ -17,7 +17,7 @@ from tokenizers.models import WordPiece
 from tokenizers.normalizers import BertNormalizer
 from tokenizers.pre_tokenizers import BertPreTokenizer
 
-from pipelines.train_sample_vocab import (
+from pipelines.training.sample_vocab import (
     SPECIAL_TOKENS,
     coarse_vocabulary,
     coarse_words,
@@ -402,7 +402,7 @@ def test_rebuild_gives_the_committed_bytes_under_any_hash_seed(tmp_path: Path) -
     for seed in ("0", "4711"):
         out = tmp_path / seed
         env = {**os.environ, "PYTHONHASHSEED": seed}
-        command = [sys.executable, "-m", "pipelines.train_sample_vocab", "--out", str(out)]
+        command = [sys.executable, "-m", "pipelines.training.sample_vocab", "--out", str(out)]
         done = subprocess.run(command, cwd=ROOT, env=env, capture_output=True, text=True, check=False)
         assert done.returncode == 0, done.stderr
         for name in ("vocab.txt", "coarse_vocab.txt"):

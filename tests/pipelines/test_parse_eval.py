@@ -18,8 +18,8 @@ from pipelines.annotate.tools import UPOS, Parse
 from pipelines.annotate.words import Spans, Words
 from pipelines.cli import app
 from pipelines.config import ConfigError
-from pipelines.parse_eval import evaluate, gold_words, gold_words_merged, same_words
-from pipelines.parse_score import Counts, Trees, count, not_punctuation, strings
+from pipelines.parse_eval.evaluate import evaluate, gold_words, gold_words_merged, same_words
+from pipelines.parse_eval.score import Counts, Trees, count, not_punctuation, strings
 from tests import treebanks
 
 GOLD = """\

@@ -18,7 +18,7 @@ from corpora.conllu import ConlluSentence, parse_conllu
 from pipelines.annotate.stanza_models import find_stanza, stanza_identity
 from pipelines.annotate.words import Spans, Words, sentences_of
 from pipelines.config import ConfigError
-from pipelines.parse_eval import evaluate
+from pipelines.parse_eval.evaluate import evaluate
 from pipelines.ragged import bounds
 from tests import treebanks
 
@@ -99,7 +99,7 @@ def test_the_tiny_parsers_have_learnt_their_grammar(
 
 
 def test_training_twice_gives_the_same_models(tmp_path: Path) -> None:
-    from pipelines.train_stanza import Recipe, read_trees, train
+    from pipelines.training.stanza import Recipe, read_trees, train
 
     trees = read_trees(treebanks.write(tmp_path, "fr", 12))
     recipe = Recipe(
@@ -113,7 +113,7 @@ def test_training_twice_gives_the_same_models(tmp_path: Path) -> None:
 
 
 def test_treebanks_become_training_files(tmp_path: Path) -> None:
-    from pipelines.train_stanza import read_trees, to_conllu, to_labels
+    from pipelines.training.stanza import read_trees, to_conllu, to_labels
 
     lines = [
         "# text = Va au lit.",
@@ -455,7 +455,7 @@ def test_words_do_not_depend_on_the_texts_beside_them(segmenters: dict) -> None:
 
 
 def test_nothing_else_imports_torch_or_stanza() -> None:
-    allowed = {"pipelines/train_stanza.py"}
+    allowed = {"pipelines/training/stanza.py"}
     for package in ("corpora", "kg", "pipelines"):
         for path in (ROOT / package).rglob("*.py"):
             name = path.relative_to(ROOT).as_posix()

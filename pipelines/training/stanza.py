@@ -1,7 +1,7 @@
 """Train small Stanza models from Universal Dependencies treebanks: tokenizer, multiword tokens, tagger and parser.
 
-    python -m pipelines.train_stanza --ud DIR --out stanza_models       (or: make stanza UD=DIR)
-    python -m pipelines.train_stanza --lang fr --train fr-train.conllu --dev fr-dev.conllu --out stanza_models
+    python -m pipelines.training.stanza --ud DIR --out stanza_models       (or: make stanza UD=DIR)
+    python -m pipelines.training.stanza --lang fr --train fr-train.conllu --dev fr-dev.conllu --out stanza_models
 
 The first takes the English and Chinese treebanks of `make parsers`, in the same folder layout and brought to one
 convention in the same way; the second any treebank. Stanza's own trainers do the work, with small dimensions and
@@ -286,7 +286,7 @@ def _enter(out: Path, language: str, code: str, name: str, processors: Sequence[
 
 def of_treebanks(ud: Path, language: str) -> tuple[Trees, Trees]:
     """Trees to train on and to measure with, from the folder that `make parsers` takes."""
-    from pipelines.treebanks import load
+    from pipelines.training.treebanks import load
 
     if language == "en":
         load(ud, "en")  # names what is missing

@@ -1,6 +1,6 @@
 """Train the embedded default parsers, models/parsers/{en,zh}_ud_small, from Universal Dependencies treebanks.
 
-    python -m pipelines.train_parsers --ud DIR --out models/parsers        (or: make parsers UD=DIR)
+    python -m pipelines.training.parsers --ud DIR --out models/parsers        (or: make parsers UD=DIR)
 
 DIR holds en_ewt/{train,dev}.conllu and zh/{gsdsimp-dev,pud,hk,cfl}.conllu. About 70 seconds an epoch for English and 40
 for Chinese on one core; under 6 MB each; the folders load with `spacy.load` alone. Weights are running averages over
@@ -12,11 +12,12 @@ from __future__ import annotations
 
 import json
 import random
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Annotated, Any
 
+import numpy as np
 import spacy
 import typer
 from spacy.language import Language
@@ -25,9 +26,10 @@ from spacy.training import Example
 from thinc.api import Adam, fix_random_seed, warmup_linear
 
 from corpora.conllu import ConlluError, ConlluSentence
-from pipelines.dictionary import TagLessons, jieba_dictionary
-from pipelines.parser_network import RECIPES, Recipe, build
-from pipelines.treebanks import Sentence, load, plain
+from pipelines.parse_eval.score import Counts, Trees, count, strings
+from pipelines.training.dictionary import TagLessons, jieba_dictionary
+from pipelines.training.network import RECIPES, Recipe, build
+from pipelines.training.treebanks import Sentence, load, plain
 
 
 def doc(nlp: Language, sentences: Sequence[Sentence], *, starts: bool = True, lower: bool = False) -> Doc:
@@ -162,10 +164,8 @@ class Scores:
 def score_words(nlp: Language, gold: Sequence[ConlluSentence], *, starts: bool = True) -> Scores:
     """Scores on the treebank's own words, a sentence a document; without `starts` it may split sentences."""
     docs = nlp.pipe([doc(nlp, [plain(s, "")], starts=starts) for s in gold])
-    pairs = ((token, s, i) for parsed, s in zip(docs, gold, strict=True) for i, token in enumerate(parsed))
-    return _scores(
-        (t.pos_ == s.upos[i], t.head.i == s.heads[i], _same(t.dep_, s.deprels[i])) for t, s, i in pairs
-    )
+    counts = (count(_gold_tree(s), _tree(parsed)) for parsed, s in zip(docs, gold, strict=True))
+    return _scores(sum(counts, Counts()))
 
 
 def score_text(nlp: Language, gold: Sequence[ConlluSentence]) -> tuple[Scores, float]:
@@ -174,29 +174,27 @@ def score_text(nlp: Language, gold: Sequence[ConlluSentence]) -> tuple[Scores, f
     A head is right when it is the treebank's head word, character for character. Also returns the percent of
     the treebank's words that were found.
     """
-    results: list[tuple[bool, bool, bool]] = []
+    counts = Counts()
     for parsed, s in zip(nlp.pipe([s.text for s in gold]), gold, strict=True):
-        spans = list(zip(s.starts, s.stops, strict=True))
-        index = {span: i for i, span in enumerate(spans)}
-        for token in parsed:
-            i = index.get((token.idx, token.idx + len(token)))
-            if i is not None:
-                head = (token.head.idx, token.head.idx + len(token.head)) == spans[s.heads[i]]
-                results.append((token.pos_ == s.upos[i], head, _same(token.dep_, s.deprels[i])))
-    return _scores(results), 100 * len(results) / sum(len(s.forms) for s in gold)
+        place = {(token.idx, token.idx + len(token)): token.i for token in parsed}
+        same = np.array([place.get(span, -1) for span in zip(s.starts, s.stops, strict=True)], np.int64)
+        counts += count(_gold_tree(s), _tree(parsed), same)
+    return _scores(counts), 100 * counts.words / sum(len(s.forms) for s in gold)
 
 
-def _same(label: str, gold: str) -> bool:
-    return label == ("ROOT" if gold == "root" else gold)
+def _tree(parsed: Doc) -> Trees:
+    heads = np.array([token.head.i for token in parsed], np.int64)
+    labels = ["root" if token.dep_ == "ROOT" else token.dep_ for token in parsed]
+    return Trees(heads, strings(labels), strings([token.pos_ for token in parsed]))
 
 
-def _scores(results: Iterable[tuple[bool, bool, bool]]) -> Scores:
-    counts = [0, 0, 0, 0]
-    for pos, head, label in results:
-        for i, right in enumerate((pos, head, head and label, True)):
-            counts[i] += right
-    upos, uas, las = (100 * n / max(1, counts[3]) for n in counts[:3])
-    return Scores(upos, uas, las, counts[3])
+def _gold_tree(s: ConlluSentence) -> Trees:
+    return Trees(np.array(s.heads, np.int64), strings(s.deprels), strings(s.upos))
+
+
+def _scores(counts: Counts) -> Scores:
+    found = counts.percents()
+    return Scores(found["upos"] or 0.0, found["uas"] or 0.0, found["las"] or 0.0, counts.words)
 
 
 def save(nlp: Language, recipe: Recipe, folder: Path, performance: dict[str, float]) -> None:
@@ -213,8 +211,8 @@ def save(nlp: Language, recipe: Recipe, folder: Path, performance: dict[str, flo
     folder.mkdir(parents=True, exist_ok=True)
     nlp.to_disk(folder, exclude=["vectors", "lookups"])
     labels = {label for pipe in nlp.pipe_names if pipe != "tok2vec" for label in nlp.get_pipe(pipe).labels}
-    strings = sorted({*spacy.blank(recipe.lang).vocab.strings, *labels} - {""})
-    (folder / "vocab" / "strings.json").write_text(json.dumps(strings, ensure_ascii=False, indent=0), "utf-8")
+    known = sorted({*spacy.blank(recipe.lang).vocab.strings, *labels} - {""})
+    (folder / "vocab" / "strings.json").write_text(json.dumps(known, ensure_ascii=False, indent=0), "utf-8")
 
 
 app = typer.Typer(add_completion=False, pretty_exceptions_enable=False)

@@ -19,7 +19,7 @@ from spacy.language import Language
 from spacy.tokens import Doc
 from thinc.api import Adam, Optimizer, Softmax, warmup_linear
 
-from pipelines.treebanks import Sentence
+from pipelines.training.treebanks import Sentence
 
 # The dictionary's tags (ICTCLAS) whose words may stand for each other under one UPOS tag. Others are too few, or too
 # much of grammar, to be exchanged.

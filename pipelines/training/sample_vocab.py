@@ -1,6 +1,6 @@
 """Rebuild the two vocabularies of the embedded samples from the samples themselves.
 
-    python -m pipelines.train_sample_vocab [--samples DIR] [--out DIR]
+    python -m pipelines.training.sample_vocab [--samples DIR] [--out DIR]
 
 writes `vocab.txt` (fine: WordPiece, as BERT uncased and BERT-base-Chinese cut text) and
 `coarse_vocab.txt` (coarse: whole words, for AMBERT). The same texts give the same bytes on every
@@ -30,7 +30,7 @@ from tokenizers.pre_tokenizers import BertPreTokenizer
 from tokenizers.trainers import WordPieceTrainer
 
 SPECIAL_TOKENS = ("[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]")
-SAMPLES = Path(__file__).resolve().parents[1] / "corpora" / "samples"
+SAMPLES = Path(__file__).resolve().parents[2] / "corpora" / "samples"
 PREFIX = "##"
 HAN = re.compile("[\u3400-\u9fff]")
 # Printable ASCII is always in, so that a user's own English never falls to [UNK] for a stray sign.

@@ -16,7 +16,7 @@ from pipelines.annotate.parsers import find_parser, load_parser, parser_identity
 from pipelines.annotate.segmenters import find_segmenter, load_segmenter, segmenter_identity
 from pipelines.config import AnnotateConfig, ConfigError, load_config, resolve
 from pipelines.language import primary_language
-from pipelines.parse_eval import Result, evaluate
+from pipelines.parse_eval.evaluate import Result, evaluate
 from pipelines.view.legible import legible
 
 

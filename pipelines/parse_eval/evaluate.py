@@ -21,7 +21,7 @@ from corpora.multiword import merge
 from pipelines.annotate.tools import UPOS, Parse, Parser, Segmenter
 from pipelines.annotate.words import Spans, Words
 from pipelines.config import ConfigError
-from pipelines.parse_score import Counts, Trees, count, not_punctuation, strings
+from pipelines.parse_eval.score import Counts, Trees, count, not_punctuation, strings
 from pipelines.ragged import Ints, bounds
 
 _BATCH_SENTENCES = 1_000

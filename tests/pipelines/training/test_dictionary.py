@@ -8,10 +8,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 from thinc.api import fix_random_seed
 
-from pipelines.dictionary import Dictionary, TagLessons, jieba_dictionary
-from pipelines.parser_network import RECIPES, build
-from pipelines.train_parsers import example
-from pipelines.treebanks import Sentence
+from pipelines.training.dictionary import Dictionary, TagLessons, jieba_dictionary
+from pipelines.training.network import RECIPES, build
+from pipelines.training.parsers import example
+from pipelines.training.treebanks import Sentence
 
 SMALL = Dictionary(
     words=("学校", "商店", "图书馆", "书", "人", "看见", "北京", "上海"),

@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from corpora.conllu import parse_conllu
-from pipelines.treebanks import Sentence, harmonised, load, plain, resegmented, simplifier
+from pipelines.training.treebanks import Sentence, harmonised, load, plain, resegmented, simplifier
 
 
 def conllu(*sentences: str) -> str:

@@ -12,11 +12,11 @@ from spacy.tokens import Doc
 from typer.testing import CliRunner
 
 from corpora.conllu import read_conllu
-from pipelines.parser_network import RECIPES, build
-from pipelines.train_parsers import app, batches, example, fit, save, score_text, score_words
-from pipelines.treebanks import HELD_OUT, Sentence, load
+from pipelines.training.network import RECIPES, build
+from pipelines.training.parsers import app, batches, example, fit, save, score_text, score_words
+from pipelines.training.treebanks import HELD_OUT, Sentence, load
 
-ROOT = Path(__file__).parents[2]
+ROOT = Path(__file__).parents[3]
 PARSERS = ROOT / "models" / "parsers"
 UD = ROOT.parent / "shared/data/ud"
 needs_treebanks = pytest.mark.skipif(not UD.is_dir(), reason=f"real treebanks are not at {UD}")

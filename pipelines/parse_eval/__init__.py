@@ -1,0 +1,1 @@
+"""How well a parser parses treebanks: `treegraft parse-eval`."""
