@@ -44,6 +44,11 @@ class Packing(NamedTuple):
     def _shift(self, field: int) -> np.uint64:
         return np.uint64(self.bits * (self.fields - 1 - field % self.fields))
 
+    @property
+    def pair_mask(self) -> int:
+        """The bits of the first two ids in the first column."""
+        return ((1 << 2 * self.bits) - 1) << self.bits * (self.fields - 2)
+
     def pack(self, ids: Sequence[NDArray[np.integer]]) -> Keys:
         """Keys of n-grams; `ids` are their fields, the most significant first."""
         columns = [np.zeros(len(ids[0]), np.uint64) for _ in range(self.columns(len(ids)))]

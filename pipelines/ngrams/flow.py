@@ -1,0 +1,210 @@
+"""The road of a model: five stages and what the driver adds up between them.
+
+Stages resume, run on every Beam runner, and give the same bytes whatever the number of workers.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import shutil
+from collections import Counter
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any, BinaryIO
+
+import numpy as np
+import pyarrow as pa
+
+from corpora import files
+from corpora.blocks import Block
+from corpora.shards import ShardWriter, open_shard, read_batches
+from pipelines import engine
+from pipelines.ngrams import arpa
+from pipelines.ngrams.adjust import Grams
+from pipelines.ngrams.by_block import COUNTED, HASHES, IDS, READ, WORDS, Count, Read
+from pipelines.ngrams.by_range import (
+    BACKOFFS,
+    BIGRAMS,
+    CONTEXTS,
+    LINES,
+    SHARES,
+    VOCABULARY,
+    WORD_SUMS,
+    Adjust,
+    Interpolate,
+    Weigh,
+    read_vocabulary,
+)
+from pipelines.ngrams.columns import numpy_of, read_columns, write_columns
+from pipelines.ngrams.count import SPECIALS
+from pipelines.ngrams.discounts import Discounts, correct_last, counts_of_counts, discounts
+from pipelines.ngrams.estimate import pruning
+from pipelines.ngrams.interpolate import unigrams
+from pipelines.ngrams.keys import Packing
+from pipelines.ngrams.runs import cut, gather, stretches
+from pipelines.ngrams.settings import RANGE_ROWS, Work, range_blocks
+from pipelines.ngrams.source import Source
+from pipelines.ngrams.vocabulary import merge_vocabularies
+from pipelines.ngrams.weights import Sums, marked, plain, weight
+
+Execute = Callable[[str, engine.Run], list[engine.BlockRecord]]
+"""Runs a prepared stage under a title, as `watched.execute` does."""
+
+
+@dataclass
+class Estimation:
+    """One model of one corpus.
+
+    Args:
+        order: 2 to 5.
+        prune, fallback: as in `estimate.estimate`.
+    """
+
+    source: Source
+    blocks: Sequence[Block]
+    folder: str
+    """Where the work lies; it may be removed when the model stands."""
+    order: int
+    prune: Sequence[int] = ()
+    fallback: Sequence[float] | None = None
+    inputs: Sequence[dict[str, Any]] = ()
+    range_rows: int = RANGE_ROWS
+    counters: Counter[str] = field(default_factory=Counter)
+    """What the steps counted: sentences, words, special_words."""
+
+    def run(self, target: str, execute: Execute) -> Discounts:
+        """Write the ARPA file.
+
+        Raises:
+            DiscountError: the corpus has no discounts, and no fallback is given.
+            ValueError: order or thresholds cannot be.
+        """
+        work = Work(self.folder, self.order, tuple(pruning(self.prune, self.order)), self.range_rows)
+        self._make_folders(work)
+        read = engine.Run(Read(work, self.source), self.blocks, work.path(READ), self.inputs)
+        for record in self._stage("read", read, execute):
+            self.counters.update(record.counters)
+        made_of = json.dumps(read.key, sort_keys=True).encode()
+        work = self._number(replace(work, text=hashlib.sha256(made_of).hexdigest()))
+        self._stage("count", engine.Run(Count(work), self.blocks, work.path("count")), execute)
+        whole = stretches(work.runs(COUNTED))
+        rows = sum(part.rows for part in whole)
+        bounds = cut(whole, work.range_rows, work.packing.pair_mask)
+        ranges = range_blocks(bounds, rows * 8 * (work.columns + 1))
+        run = engine.Run(Adjust(work), ranges, work.path("adjust"))
+        adjusted = self._stage("adjust", run, execute)
+        words = self._words(work, run)
+        found = self._discounts(work, words, adjusted)
+        counts = marked(words.adjusted, words.seen, work.thresholds[0])
+        counts[: len(SPECIALS)] = words.adjusted[: len(SPECIALS)]  # never go
+        self._word_sums(work, counts, found)
+        self._stage("weigh", engine.Run(Weigh(work, found.amounts), ranges, work.path("weigh")), execute)
+        last = engine.Run(Interpolate(work, found.amounts), ranges, work.path("interpolate"))
+        records = self._stage("interpolate", last, execute)
+        with files.write_atomic(target) as sink:
+            self._write(work, sink, ranges, counts, records)
+        return found
+
+    def _make_folders(self, work: Work) -> None:
+        longer = range(3, self.order + 1)
+        kinds = [WORDS, HASHES, COUNTED, BIGRAMS, *(f"{CONTEXTS}-{k}" for k in longer)]
+        kinds += [f"{SHARES}-{k}" for k in longer] + [f"{BACKOFFS}-{k - 1}" for k in longer]
+        kinds += [f"{LINES}-{k}" for k in range(2, self.order + 1)]
+        for kind in kinds:
+            files.make_dirs(work.path(kind))
+            files.remove_temporaries(work.path(kind))
+
+    def _stage(self, title: str, run: engine.Run, execute: Execute) -> list[engine.BlockRecord]:
+        run.prepare()
+        return execute(title, run)
+
+    def _number(self, work: Work) -> Work:
+        """Give ids, and write the vocabulary in their order."""
+        vocabulary = merge_vocabularies(work.runs(HASHES, 1))
+        write_columns(work.path(IDS), hash=vocabulary.hashes, id=vocabulary.ids)
+        schema = pa.schema([pa.field("word", pa.string(), nullable=False)])
+        with ShardWriter(work.path(VOCABULARY), schema) as shard:
+            shard.write(pa.RecordBatch.from_arrays([pa.array(SPECIALS)], schema=schema))
+            for block in self.blocks:
+                own = read_columns(work.file(WORDS, block, ".arrow"))["word"]
+                fresh = own.take(pa.array(vocabulary.of_block(block.index)))
+                shard.write(pa.RecordBatch.from_arrays([fresh], schema=schema))
+        return replace(work, bits=Packing.of(len(vocabulary)).bits)
+
+    def _words(self, work: Work, run: engine.Run) -> Grams:
+        """Unigrams of the whole vocabulary; a word's n-grams may lie in several ranges."""
+        size = open_shard(work.path(VOCABULARY)).read_all().num_rows
+        adjusted, seen = np.zeros(size, np.uint64), np.zeros(size, np.uint64)
+        for block in run.blocks:
+            for batch in read_batches(open_shard(files.join(run.out, block.shard_name))):
+                word = numpy_of(batch["word"]).astype(np.int64)
+                np.add.at(adjusted, word, numpy_of(batch["adjusted"]))
+                np.add.at(seen, word, numpy_of(batch["seen"]))
+        return Grams(work.packing.pack([np.arange(size)]), adjusted, seen)
+
+    def _discounts(self, work: Work, words: Grams, records: Sequence[engine.BlockRecord]) -> Discounts:
+        total = sum((Counter(record.counters) for record in records), Counter())
+        counted = [counts_of_counts(words.adjusted)]
+        for k in range(2, work.order + 1):
+            table = [total[f"{k}-grams of {c}"] for c in range(5)]
+            counted.append(np.array(table, np.int64))
+        ends = [record.counters for record in records if "last 1-gram" in record.counters]
+        last: list[Grams] = []
+        if ends:
+            last.append(Grams(words.keys, words.adjusted, words.seen))
+            for k in range(2, work.order + 1):
+                if f"last {k}-gram" not in ends[-1]:
+                    break
+                numbers = (ends[-1][f"last {k}-gram{what}"] for what in ("", " seen"))
+                last.append(Grams((), *(np.array([n], np.uint64) for n in numbers)))
+        correct_last(counted, last)
+        return discounts(counted, self.fallback)
+
+    def _word_sums(self, work: Work, counts: Any, found: Discounts) -> None:
+        """What words say as contexts, and their own probabilities: what bigrams are made with."""
+        held = [np.zeros(len(counts), np.uint64) for _ in Sums._fields]
+        for run in work.runs(BIGRAMS, work.packing.columns(2)):
+            keys, numbers = gather(stretches([run]), run.columns)
+            context = work.packing.field(keys, 1)
+            value, gone = plain(numbers)
+            kept = np.where(gone, np.uint64(0), value)
+            terms = (value, value - kept, kept == 1, kept == 2, kept > 2)
+            for array, term in zip(held, terms, strict=True):
+                np.add.at(array, context, term.astype(np.uint64))
+        sums = Sums(*held)
+        write_columns(
+            work.path(WORD_SUMS),
+            total=sums.total,
+            weight=weight(sums, found.amounts[1]),
+            probability=unigrams(counts, found.amounts[0]),
+        )
+
+    def _write(
+        self,
+        work: Work,
+        sink: BinaryIO,
+        ranges: Sequence[Block],
+        counts: Any,
+        records: Sequence[engine.BlockRecord],
+    ) -> None:
+        total = sum((Counter(record.counters) for record in records), Counter())
+        kept = ~plain(counts)[1]
+        sink.write(arpa.header([int(kept.sum()), *(total[f"{k}-grams"] for k in range(2, work.order + 1))]))
+        sink.write(arpa.section(1))
+        for text in self._unigram_lines(work, kept):
+            sink.write(text)
+        for k in range(2, work.order + 1):
+            sink.write(arpa.section(k))
+            for block in ranges:
+                with files.open_read(work.file(f"{LINES}-{k}", block, ".txt")) as part:
+                    shutil.copyfileobj(part, sink, 1 << 20)
+        sink.write(arpa.FOOTER)
+
+    def _unigram_lines(self, work: Work, kept: Any) -> Iterator[bytes]:
+        sums = read_columns(work.path(WORD_SUMS))
+        (ids,) = np.nonzero(kept)
+        probability, weights = (numpy_of(sums[name])[ids] for name in ("probability", "weight"))
+        yield from arpa.lines(
+            work.packing.pack([ids]), 1, probability, weights, read_vocabulary(work), work.packing
+        )

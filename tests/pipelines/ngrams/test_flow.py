@@ -1,0 +1,127 @@
+"""The large road gives the very bytes of the small one: for any blocks, ranges and workers."""
+
+from __future__ import annotations
+
+import random
+from itertools import pairwise
+from pathlib import Path
+
+import pytest
+
+from corpora.blocks import Block, Part
+from pipelines import engine, runners
+from pipelines.ngrams.discounts import FALLBACK, DiscountError
+from pipelines.ngrams.flow import Estimation
+from pipelines.ngrams.source import Lines
+from tests.pipelines.ngrams.test_estimate import model
+
+
+def corpus(seed: int, sentences: int = 300) -> list[str]:
+    """Sentences of words as uneven as those of a language, with empty ones and special symbols."""
+    rng = random.Random(seed)
+    words = ["<s>", "</s>", "<unk>", "中文", "a\u00a0b", "x\u3000", "é"] + [f"w{i}" for i in range(200)]
+    return [
+        " ".join(
+            words[
+                min(int(rng.paretovariate(0.7)) + 2, len(words) - 1)
+                if rng.random() < 0.98
+                else rng.randrange(7)
+            ]
+            for _ in range(rng.choice([0, 1, 3, 8, 20]))
+        )
+        for _ in range(sentences)
+    ]
+
+
+def estimation(tmp_path: Path, lines: list[str], blocks: int, name: str = "work", **more) -> Estimation:
+    path = tmp_path / "text.txt"
+    path.write_bytes("".join(line + "\n" for line in lines).encode())
+    size = path.stat().st_size
+    edges = [size * i // blocks for i in range(blocks + 1)]
+    parts = [
+        Block("text", i, blocks, (Part(str(path), "text.txt", low, high),), high - low)
+        for i, (low, high) in enumerate(pairwise(edges))
+    ]
+    return Estimation(Lines(), parts, str(tmp_path / name), **{"fallback": FALLBACK, **more})
+
+
+def execute(title: str, run: engine.Run) -> list[engine.BlockRecord]:
+    """Without Beam, which takes longer to start than these blocks do."""
+    run.stage.setup()
+    for block in run.pending():
+        engine.run_block(run.stage, block, run.out, lambda counters: None)
+    return run.collect()
+
+
+@pytest.mark.parametrize(
+    ("order", "prune", "blocks", "range_rows"),
+    [(2, (), 1, 4096), (3, (), 5, 300), (3, (0, 0, 1), 3, 64), (4, (0, 1), 2, 500), (5, (1, 1, 2), 4, 200)],
+)
+def test_the_large_road_gives_the_bytes_of_the_small_one(tmp_path, order, prune, blocks, range_rows):
+    lines = corpus(order)
+    job = estimation(tmp_path, lines, blocks, order=order, prune=prune, range_rows=range_rows)
+    target = tmp_path / "model.arpa"
+    found = job.run(str(target), execute)
+    wanted = model(lines, order, prune)
+    assert target.read_bytes() == b"".join(wanted.arpa())
+    assert [a.tolist() for a in found.amounts] == [a.tolist() for a in wanted.discounts.amounts]
+    kept = [w for line in lines for w in line.replace("\t", " ").split(" ") if w]
+    special = sum(w in ("<s>", "</s>", "<unk>") for w in kept)
+    assert job.counters["sentences"] == len(lines)
+    assert (job.counters["words"], job.counters["special_words"]) == (len(kept) - special, special)
+    if blocks > 1:
+        assert len(list((tmp_path / "work" / "adjust").glob("*.arrow"))) > 1
+
+
+@pytest.mark.parametrize("lines", [[], [""], ["a"], ["a"] * 9, ["<s>"]])
+def test_odd_corpora(tmp_path, lines):
+    target = tmp_path / "model.arpa"
+    estimation(tmp_path, lines, 2, order=3).run(str(target), execute)
+    assert target.read_bytes() == b"".join(model(lines, 3).arpa())
+    with pytest.raises(DiscountError, match="cannot be estimated"):
+        estimation(tmp_path, lines, 2, "other", order=3, fallback=None).run(str(target), execute)
+
+
+def test_a_run_that_died_goes_on(tmp_path):
+    lines = corpus(7)
+    target = tmp_path / "model.arpa"
+    started: list[str] = []
+
+    def dying(title: str, run: engine.Run) -> list[engine.BlockRecord]:
+        started.append(title)
+        if title == "weigh" and started.count("weigh") == 1:
+            run.stage.setup()
+            engine.run_block(run.stage, run.blocks[0], run.out, lambda counters: None)
+            raise KeyboardInterrupt
+        if len(started) > 5:
+            assert title in ("weigh", "interpolate") or not run.pending()
+            assert title != "weigh" or len(run.pending()) == len(run.blocks) - 1
+        return execute(title, run)
+
+    with pytest.raises(KeyboardInterrupt):
+        estimation(tmp_path, lines, 4, order=3, range_rows=300).run(str(target), dying)
+    assert not target.exists()
+    estimation(tmp_path, lines, 4, order=3, range_rows=300).run(str(target), dying)
+    assert target.read_bytes() == b"".join(model(lines, 3).arpa())
+
+
+def test_bytes_that_are_no_text(tmp_path):
+    job = estimation(tmp_path, ["good", "bb d"], 1, order=2)
+    (tmp_path / "text.txt").write_bytes(b"good\nb\xff d\n")
+    with pytest.raises(engine.RunError, match=r"text\.txt: expected UTF-8, found other bytes at byte 6"):
+        job.run(str(tmp_path / "model.arpa"), execute)
+
+
+@pytest.mark.parametrize("order", [0, 1, 6])
+def test_orders_that_there_are_not(tmp_path, order):
+    with pytest.raises(ValueError, match="expected 2, 3, 4 or 5"):
+        estimation(tmp_path, ["a"], 1, order=order).run(str(tmp_path / "m"), execute)
+
+
+def test_worker_processes_give_the_same_bytes(tmp_path, monkeypatch):
+    monkeypatch.setattr(runners, "_SMALL_BYTES", 0)
+    lines = corpus(11)
+    target = tmp_path / "model.arpa"
+    job = estimation(tmp_path, lines, 3, order=3, range_rows=1000)
+    job.run(str(target), lambda title, run: runners.execute(run, workers=2))
+    assert target.read_bytes() == b"".join(model(lines, 3).arpa())
