@@ -133,8 +133,11 @@ def chinese_tokenizer(folder: Path) -> str:
             f"({settings.get('@tokenizers')}); use 'default', 'jieba', 'rjieba' or 'pkuseg'"
         )
     saved = folder / "tokenizer" / "cfg"
-    kept = json.loads(saved.read_text(encoding="utf-8")) if saved.exists() else settings
-    return str(kept.get("segmenter", "char"))
+    try:
+        kept = json.loads(saved.read_text(encoding="utf-8")) if saved.exists() else settings
+        return str(kept.get("segmenter", "char"))
+    except (OSError, ValueError, AttributeError, RecursionError) as error:
+        raise ConfigError(f"annotate.segmenter: {saved} cannot be read: {error}") from None
 
 
 def _components(folder: Path) -> dict[str, Any]:
@@ -158,7 +161,7 @@ def _meta(folder: Path) -> dict[str, Any]:
         meta = json.loads((folder / "meta.json").read_text(encoding="utf-8"))
         if not isinstance(meta, dict):
             raise ValueError("expected an object")
-    except (OSError, ValueError) as error:
+    except (OSError, ValueError, RecursionError) as error:
         raise ConfigError(
             f"annotate.parser: {folder} has no readable meta.json, so is no spaCy pipeline: {error}"
         ) from None

@@ -163,7 +163,7 @@ def _resources(folder: Path, language: str, fix: Callable[[str], str]) -> dict[s
             f"annotate.parser: {folder} is no folder of Stanza models, it has no resources.json; "
             + fix(_code({}, language))
         ) from None
-    except (OSError, ValueError) as error:
+    except (OSError, ValueError, RecursionError) as error:
         raise ConfigError(f"annotate.parser: {folder}/resources.json cannot be read: {error}") from None
     return resources
 

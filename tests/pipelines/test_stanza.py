@@ -187,8 +187,9 @@ def test_what_is_missing_is_named(
     del resources["fr"]["packages"]["default"]["depparse"]
     (copy / "resources.json").write_text(json.dumps(resources))
     assert "lack depparse" in refused("stanza:models", "fr")
-    (copy / "resources.json").write_text("{")
-    assert "cannot be read" in refused("stanza:models")
+    for damaged in ("{", "[]", "[" * 100_000):
+        (copy / "resources.json").write_text(damaged)
+        assert "cannot be read" in refused("stanza:models")
     from pipelines.annotate import stanza_models as module
 
     def absent(name: str) -> str:
