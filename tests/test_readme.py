@@ -35,9 +35,10 @@ def _columns(columns: Iterable[Column]) -> str:
 def tables() -> dict[str, str]:
     """Marker name to the Markdown that stands between its markers."""
     base = schema.row_columns("tag", schema.GROUPS)
+    shared = {c.name for c in base if c.group != "label"}
     labels = {
-        task: [c for c in schema.row_columns(task, schema.GROUPS) if c.group == "label"]
-        for task in ("pretrain", "classify", "tag")
+        task: [c for c in schema.row_columns(task, schema.GROUPS) if c.name not in shared]
+        for task in schema.TASKS
     }
     label_lines = ["| task | column | type | shape | meaning |", "|---|---|---|---|---|"]
     for task, columns in labels.items():
