@@ -148,9 +148,7 @@ def annotate(
     """Stage 1 alone: sentences, words and parses (slow; kept for every later encode)."""
     from pipelines import flow
 
-    loaded = load_config(config)
-    _, beam = _split_configs([config], context.args, runner)
-    options = _options(loaded, config, out, annotated, runner, workers, beam, overwrite)
+    loaded, options = _start(context, config, out, annotated, runner, workers, overwrite)
     if dry_run:
         _print_plan(loaded, config, options)
         return
@@ -171,9 +169,7 @@ def encode(
     """Stage 2 alone: tokens, trees and rows from finished annotations (fast)."""
     from pipelines import flow
 
-    loaded = load_config(config)
-    _, beam = _split_configs([config], context.args, runner)
-    options = _options(loaded, config, out, annotated, runner, workers, beam, overwrite)
+    loaded, options = _start(context, config, out, annotated, runner, workers, overwrite)
     manifest = flow.encode(loaded, str(config), options)
     _next_steps(options.out, next(iter(manifest.splits)))
 
@@ -190,15 +186,28 @@ def dedup(
     """Find exact and near duplicates and report them; with a `dedup` section, preprocess leaves them out."""
     from pipelines import flow
 
-    loaded = load_config(config)
-    _, beam = _split_configs([config], context.args, runner)
-    options = _options(loaded, config, out, None, runner, workers, beam, overwrite)
+    loaded, options = _start(context, config, out, None, runner, workers, overwrite)
     folder = legible(flow.dedup(loaded, str(config), options).folder)
     _err.print(
         f"wrote {folder}: report.json (largest clusters), dropped.arrow (every duplicate)", soft_wrap=True
     )
     if loaded.dedup is None:
         _err.print("next: add a `dedup:` section to the config, and `treegraft preprocess` leaves them out")
+
+
+def _start(
+    context: typer.Context,
+    config: Path,
+    out: str | None,
+    annotated: str | None,
+    runner: str,
+    workers: int | None,
+    overwrite: bool,
+) -> tuple[Config, Options]:
+    """What a command on one config works with."""
+    loaded = load_config(config)
+    _, beam = _split_configs([config], context.args, runner)
+    return loaded, _options(loaded, config, out, annotated, runner, workers, beam, overwrite)
 
 
 def _split_configs(configs: list[Path], extra: list[str], runner: str) -> tuple[list[Path], list[str]]:

@@ -18,7 +18,7 @@ import pyarrow as pa
 
 from corpora.readers.choices import Choices
 from corpora.readers.fields import as_text
-from corpora.readers.jsonfile import Found, read_json, unknown_layout
+from corpora.readers.jsonfile import Found, read_json, told_of, unknown_layout
 from corpora.readers.jsonwalk import MARK
 from corpora.readers.lines import LineNumbers
 from corpora.readers.sink import FieldError, Sink
@@ -100,9 +100,7 @@ def _question(
         options = record.get("choice", record.get("options"))
         choices.add(found.text.byte(at), doc_id, lines, record.get("question"), options, record.get("answer"))
     except FieldError as error:
-        which = f"question {doc_id!r}" if doc_id else ""
-        which += f"{which and ' '}at {place}" if place else ""
-        found.text.reject(sink, at, error.reason, f"{which}: {error}" if which else str(error))
+        found.text.reject(sink, at, error.reason, told_of(doc_id, place, error))
 
 
 def _joined(lines: Any) -> Any:

@@ -19,7 +19,7 @@ from operator import sub
 from typing import Any
 
 from corpora.layout import InputConfig
-from corpora.readers.fields import not_empty, wrong_type
+from corpora.readers.fields import not_empty, required_text, wrong_type
 from corpora.readers.sink import FieldError, Sink
 
 _BLANK = re.compile("_+")
@@ -43,7 +43,7 @@ class Choices:
         Raises:
             FieldError: `missing_text`, `empty_text`, `bad_type`, `too_few_options`, `missing_label`, `bad_answer`.
         """
-        passage, question = _text(passage, "passage"), _text(question, "question")
+        passage, question = required_text(passage, "passage"), required_text(question, "question")
         texts = _options(options)
         label = self._label(answer, texts)
         self._count_empty(texts)
@@ -163,14 +163,6 @@ class Choices:
                 self._sink.count("answers_ambiguous", 1)
             return options.index(answer)
         return letter if 0 <= letter < len(options) else None
-
-
-def _text(value: Any, field: str) -> str:
-    if value is None:
-        raise FieldError("missing_text", f"the text field {field!r} is missing or null")
-    if not isinstance(value, str):
-        raise wrong_type(field, "a string", value)
-    return not_empty(value, field)
 
 
 def _options(options: Any) -> list[str]:

@@ -250,6 +250,15 @@ def not_empty(text: str, field: str | list[str]) -> str:
     return text
 
 
+def required_text(value: Any, field: str) -> str:
+    """A text that must be there. Raises FieldError `missing_text`, `bad_type`, `empty_text`."""
+    if value is None:
+        raise FieldError("missing_text", f"the text field {field!r} is missing or null")
+    if not isinstance(value, str):
+        raise wrong_type(field, "a string", value)
+    return not_empty(value, field)
+
+
 def as_text(value: Any, field: str) -> str | None:
     """An id or a label as text: numbers and booleans as JSON spells them."""
     if value is None or isinstance(value, str):

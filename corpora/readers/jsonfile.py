@@ -58,6 +58,12 @@ def unknown_layout(found: Found, name: str, layouts: Sequence[str], sink: Sink, 
     )
 
 
+def told_of(id_: Any, place: str, error: FieldError) -> str:
+    """The detail of a reject: which question it is and where it stands, as far as they are known, and what is wrong."""
+    parts = ([] if id_ is None else [f"question {id_!r}"]) + ([f"at {place}"] if place else [])
+    return f"{' '.join(parts)}: {error}" if parts else str(error)
+
+
 def _shape(value: Any) -> str:
     """What a value looks like from above."""
     if isinstance(value, dict):

@@ -18,7 +18,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from corpora.layout import InputConfig
-from corpora.readers.fields import as_text, not_empty, wrong_type
+from corpora.readers.fields import as_text, required_text, wrong_type
 from corpora.readers.sink import FieldError, Sink
 
 
@@ -77,10 +77,10 @@ class Questions:
                 and in splits that train `answer_not_in_context` and `ambiguous_answer`.
         """
         doc_id = as_text(id_, "id") or None
-        question = _text(question, "question")
+        question = required_text(question, "question")
         if context is not self._context:
             self._context, self._units = self, None
-            context = self._context = _text(context, "context")
+            context = self._context = required_text(context, "context")
         if impossible is not None and not isinstance(impossible, bool):
             raise wrong_type("is_impossible", "true or false", impossible)
         texts: list[str] | None = None
@@ -218,14 +218,6 @@ def _offset(value: Any) -> int | None:
     if value is None or type(value) is int:
         return value
     raise wrong_type("answer_start", "a whole number", value)
-
-
-def _text(value: Any, field: str) -> str:
-    if value is None:
-        raise FieldError("missing_text", f"the text field {field!r} is missing or null")
-    if not isinstance(value, str):
-        raise wrong_type(field, "a string", value)
-    return not_empty(value, field)
 
 
 def _offset_of(gold: Gold) -> str:

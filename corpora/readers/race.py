@@ -21,7 +21,7 @@ import pyarrow as pa
 
 from corpora.readers.choices import Choices
 from corpora.readers.fields import as_text
-from corpora.readers.jsonfile import Found, read_json, unknown_layout
+from corpora.readers.jsonfile import Found, read_json, told_of, unknown_layout
 from corpora.readers.jsonwalk import MARK
 from corpora.readers.lines import LineNumbers
 from corpora.readers.sink import FieldError, Sink
@@ -89,7 +89,7 @@ def _passage(found: Found, choices: Choices, sink: Sink) -> None:
             counts = ", ".join(f"{len(value)} {name}" for name, value in lists.items())
             raise FieldError("unequal_counts", f"found {counts}")
     except FieldError as error:
-        text.reject(sink, found.at, error.reason, f"{_named(record.get('id'), found.place)}{error}")
+        text.reject(sink, found.at, error.reason, told_of(record.get("id"), found.place, error))
         return
     dot = "." if found.place else ""
     for k, (at, question) in enumerate(zip(found.marks, questions, strict=True)):
@@ -99,7 +99,7 @@ def _passage(found: Found, choices: Choices, sink: Sink) -> None:
             choices.add(text.byte(at), doc_id, record["article"], question, options[k], answer)
         except FieldError as error:
             place = f"{found.place}{dot}questions[{k}]"
-            text.reject(sink, at, error.reason, f"{_named(doc_id, place)}{error}")
+            text.reject(sink, at, error.reason, told_of(doc_id, place, error))
 
 
 def _question(found: Found, choices: Choices, sink: Sink) -> None:
@@ -121,10 +121,4 @@ def _question(found: Found, choices: Choices, sink: Sink) -> None:
             answer,
         )
     except FieldError as error:
-        found.text.reject(sink, found.at, error.reason, f"{_named(id_, found.place)}{error}")
-
-
-def _named(id_: Any, place: str) -> str:
-    """How a reject's detail begins: the question and where it stands, as far as they are known."""
-    parts = ([] if id_ is None else [f"question {id_!r}"]) + ([f"at {place}"] if place else [])
-    return f"{' '.join(parts)}: " if parts else ""
+        found.text.reject(sink, found.at, error.reason, told_of(id_, found.place, error))

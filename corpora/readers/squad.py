@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any, BinaryIO
 
 import pyarrow as pa
 
-from corpora.readers.jsonfile import Found, read_json, unknown_layout
+from corpora.readers.jsonfile import Found, read_json, told_of, unknown_layout
 from corpora.readers.jsonwalk import MARK
 from corpora.readers.lines import LineNumbers
 from corpora.readers.questions import Questions
@@ -133,6 +133,4 @@ class _Reader:
                 title=around[1],
             )
         except FieldError as error:
-            which = "" if id_ is None else f"question {id_!r}"
-            which += f"{which and ' '}at {place}" if place else ""
-            found.text.reject(self._sink, at, error.reason, f"{which}: {error}" if which else str(error))
+            found.text.reject(self._sink, at, error.reason, told_of(id_, place, error))

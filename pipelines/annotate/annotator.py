@@ -18,7 +18,7 @@ from pipelines.annotate.annotations import Annotations, Relations, joined
 from pipelines.annotate.given import Given
 from pipelines.annotate.parse import one_tree_a_sentence
 from pipelines.annotate.tools import EXTRA, ROOT, UPOS, Parse, Parser, Segmenter
-from pipelines.annotate.words import Ints, Spans, Words, sentences_of
+from pipelines.annotate.words import Ints, Spans, Words, forms_of, sentences_of
 from pipelines.ragged import bounds, ranges
 
 _CHUNK_CHARS = 200_000
@@ -150,12 +150,7 @@ def _of_sentences(of_sentence: Ints, chosen: np.ndarray) -> tuple[Ints, Ints]:
 def _some_words(texts: Sequence[str], words: Words, which: Ints, of_sentence: Ints) -> Words:
     offsets = np.searchsorted(which, words.offsets)
     starts, stops = words.starts[which], words.stops[which]
-    forms: list[str] = []
-    of_text, a, b = offsets.tolist(), starts.tolist(), stops.tolist()
-    for number, text in enumerate(texts):
-        own = slice(of_text[number], of_text[number + 1])
-        forms.extend([text[i:j] for i, j in zip(a[own], b[own], strict=True)])
-    return Words(starts, stops, offsets, forms, of_sentence)
+    return Words(starts, stops, offsets, forms_of(texts, starts, stops, offsets), of_sentence)
 
 
 def _cut(words: Words, cuts: Ints) -> Words:

@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from pipelines.annotate.words import Spans, Words
+from pipelines.annotate.words import Spans, Words, forms_of
 from pipelines.config import ConfigError
 from pipelines.ragged import bounds
 
@@ -46,12 +46,7 @@ class SpacyWords:
         offsets = np.searchsorted(starts, base)
         shift = np.repeat(base[:-1], np.diff(offsets))
         starts, stops = starts - shift, stops - shift
-        forms: list[str] = []
-        of_text, a, b = offsets.tolist(), starts.tolist(), stops.tolist()
-        for number, text in enumerate(texts):
-            own = slice(of_text[number], of_text[number + 1])
-            forms.extend([text[i:j] for i, j in zip(a[own], b[own], strict=True)])
-        return Words(starts, stops, offsets, forms, of_sentence)
+        return Words(starts, stops, offsets, forms_of(texts, starts, stops, offsets), of_sentence)
 
     def zone(self) -> AbstractContextManager[Any]:
         return zone(self._nlp)

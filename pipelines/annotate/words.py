@@ -69,3 +69,13 @@ def side_by_side(forms: list[str], counts: Ints, sentences: Spans) -> Words:
         forms, starts, stops = list(compress(forms, keep.tolist())), starts[keep], stops[keep]
         ends = bounds(keep)[ends]
     return Words(starts, stops, ends[sentences.offsets], forms, ends)
+
+
+def forms_of(texts: Sequence[str], starts: Ints, stops: Ints, offsets: Ints) -> list[str]:
+    """Words of R texts as strings; `starts`, `stops` int64[D], `offsets` int64[R+1] as in `Spans`."""
+    forms: list[str] = []
+    of_text, a, b = offsets.tolist(), starts.tolist(), stops.tolist()
+    for number, text in enumerate(texts):
+        own = slice(of_text[number], of_text[number + 1])
+        forms.extend([text[i:j] for i, j in zip(a[own], b[own], strict=True)])
+    return forms

@@ -24,7 +24,8 @@ from pipelines.ngrams.interpolate import backoffs, interpolate
 from pipelines.ngrams.keys import Keys, argsort, take
 from pipelines.ngrams.runs import Rows, cut, gather, write_run
 from pipelines.ngrams.settings import Work, range_of
-from pipelines.ngrams.weights import PRUNED, Floats, marked, plain, share, sums, weight
+from pipelines.ngrams.weights import PRUNED, Floats, marked, plain, share, weigh_contexts
+from pipelines.sorted_runs import within
 
 BIGRAMS, CONTEXTS, SHARES, BACKOFFS, LINES = "bigrams", "contexts", "shares", "backoffs", "lines"
 WORD_SUMS = "words.arrow"
@@ -83,22 +84,17 @@ class Weigh(Step):
             start, stop = range_of(block)
             edges = [start, *cut(parts, work.range_rows, packing.pair_mask), stop]
             for piece, (low, high) in enumerate(pairwise(edges)):
-                some = [s for s in (part.part(low, high) for part in parts) if s.rows]
-                keys, counts = gather(some, packing.columns(k))
-                starts = packing.starts(keys, k - 1)
-                context = sums(counts, starts)
-                weights = weight(context, amounts)
-                contexts = packing.prefix(take(keys, starts), k - 1)
+                keys, counts = gather(within(parts, low, high), packing.columns(k))
+                said = weigh_contexts(keys, counts, k, amounts, packing)
+                weights = _bits(said.weights)
                 name = f"-{piece:05d}.run"
-                write_run(work.file(f"{BACKOFFS}-{k - 1}", block, name), Rows(contexts, _bits(weights)))
-                value, gone = plain(counts)
-                group = np.repeat(np.arange(len(starts)), np.diff(np.append(starts, len(value))))
-                shares = _bits(share(value, context.total[group], amounts))
-                both = (shares | _bits(weights)[group] << np.uint64(32))[~gone]
-                back = packing.to_suffix_order(take(keys, ~gone), k)
+                write_run(work.file(f"{BACKOFFS}-{k - 1}", block, name), Rows(said.contexts, weights))
+                kept = ~plain(counts)[1]
+                both = (_bits(said.shares) | weights[said.group] << np.uint64(32))[kept]
+                back = packing.to_suffix_order(take(keys, kept), k)
                 order = argsort(back)
                 write_run(work.file(f"{SHARES}-{k}", block, name), Rows(take(back, order), both[order]))
-                out.count(contexts=len(starts))
+                out.count(contexts=len(weights))
 
 
 class Interpolate(Step):
@@ -142,13 +138,13 @@ class Interpolate(Step):
                 lower: Floats = self._column("probability")
                 lower_keys: Keys | None = None
                 for k in runs:
-                    keys, numbers = _within(runs[k], low, high, packing.columns(k))
+                    keys, numbers = gather(within(runs[k], low, high), packing.columns(k))
                     keys, shares, own = self._shares(k, keys, numbers)
                     lower = interpolate(keys, shares, own, k, lower, lower_keys, packing)
                     lower_keys = keys
                     back = None
                     if k < work.order:
-                        contexts, bits = _within(weights[k], low, high, packing.columns(k))
+                        contexts, bits = gather(within(weights[k], low, high), packing.columns(k))
                         back = backoffs(keys, contexts, _floats(bits))
                     for text in arpa.lines(keys, k, lower, back, self._words, packing):
                         sinks[k].write(text)
@@ -175,10 +171,6 @@ def read_vocabulary(work: Work) -> pa.Array:
     """All words in the order of ids; local ones memory-mapped."""
     table = open_shard(work.path(VOCABULARY)).read_all()
     return table["word"].combine_chunks()
-
-
-def _within(parts: Any, low: int, high: int, columns: int) -> Rows:
-    return gather([s for s in (part.part(low, high) for part in parts) if s.rows], columns)
 
 
 def _bits(values: Floats) -> Any:

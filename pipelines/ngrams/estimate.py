@@ -15,7 +15,7 @@ from pipelines.ngrams.count import BOS, EOS, SPECIALS, UNK, Counts, count, ngram
 from pipelines.ngrams.discounts import Discounts, correct_last, counts_of_counts, discounts
 from pipelines.ngrams.interpolate import backoffs, interpolate, unigrams
 from pipelines.ngrams.keys import Ids, Keys, Packing, argsort, take
-from pipelines.ngrams.weights import Floats, marked, plain, share, sums, sums_by_word, weight
+from pipelines.ngrams.weights import Floats, marked, plain, share, sums_by_word, weigh_contexts, weight
 
 
 class Order(NamedTuple):
@@ -131,7 +131,6 @@ def _weigh(
     keys: Keys, counts: Counts, order: int, amounts: NDArray[np.float32], packing: Packing, size: int
 ) -> tuple[Keys, Floats, Floats, Floats]:
     """Contexts and their weights; share and weight of each n-gram, in the order that they came in."""
-    value = plain(counts)[0]
     if order == 2:
         rows = packing.field(keys, 1)
         context = sums_by_word(counts, rows, size)
@@ -139,20 +138,16 @@ def _weigh(
         return (
             packing.pack([np.arange(size)]),
             weights,
-            share(value, context.total[rows], amounts),
+            share(plain(counts)[0], context.total[rows], amounts),
             weights[rows],
         )
     in_context = packing.to_context_order(keys, order)
     by_context = argsort(in_context)
-    ordered = take(in_context, by_context)
-    starts = packing.starts(ordered, order - 1)
-    context = sums(counts[by_context], starts)
-    weights = weight(context, amounts)
-    group = np.repeat(np.arange(len(starts)), np.diff(np.append(starts, len(value))))
-    shares, own = np.empty(len(value), np.float32), np.empty(len(value), np.float32)
-    shares[by_context] = share(value[by_context], context.total[group], amounts)
-    own[by_context] = weights[group]
-    return packing.prefix(take(ordered, starts), order - 1), weights, shares, own
+    said = weigh_contexts(take(in_context, by_context), counts[by_context], order, amounts, packing)
+    shares, own = np.empty(len(counts), np.float32), np.empty(len(counts), np.float32)
+    shares[by_context] = said.shares
+    own[by_context] = said.weights[said.group]
+    return said.contexts, said.weights, shares, own
 
 
 def number(words: pa.Array) -> tuple[Ids, pa.Array, NDArray[np.bool_]]:

@@ -42,11 +42,12 @@ from pipelines.ngrams.discounts import Discounts, correct_last, counts_of_counts
 from pipelines.ngrams.estimate import pruning
 from pipelines.ngrams.interpolate import unigrams
 from pipelines.ngrams.keys import Packing
-from pipelines.ngrams.runs import cut, gather, stretches
+from pipelines.ngrams.runs import cut, gather
 from pipelines.ngrams.settings import RANGE_ROWS, Work, range_blocks
 from pipelines.ngrams.source import Source
 from pipelines.ngrams.vocabulary import merge_vocabularies
 from pipelines.ngrams.weights import Sums, marked, plain, weight
+from pipelines.sorted_runs import END, whole, within
 
 Execute = Callable[[str, engine.Run], list[engine.BlockRecord]]
 """Runs a prepared stage under a title, as `watched.execute` does."""
@@ -88,9 +89,9 @@ class Estimation:
         made_of = json.dumps(read.key, sort_keys=True).encode()
         work = self._number(replace(work, text=hashlib.sha256(made_of).hexdigest()))
         self._stage("count", engine.Run(Count(work), self.blocks, work.path("count")), execute)
-        whole = stretches(work.runs(COUNTED))
-        rows = sum(part.rows for part in whole)
-        bounds = cut(whole, work.range_rows, work.packing.pair_mask)
+        counted = within(whole(work.runs(COUNTED)), 0, END)
+        rows = sum(part.rows for part in counted)
+        bounds = cut(counted, work.range_rows, work.packing.pair_mask)
         ranges = range_blocks(bounds, rows * 8 * (work.columns + 1))
         run = engine.Run(Adjust(work), ranges, work.path("adjust"))
         adjusted = self._stage("adjust", run, execute)
@@ -165,7 +166,7 @@ class Estimation:
         """What words say as contexts, and their own probabilities: what bigrams are made with."""
         held = [np.zeros(len(counts), np.uint64) for _ in Sums._fields]
         for run in work.runs(BIGRAMS, work.packing.columns(2)):
-            keys, numbers = gather(stretches([run]), run.columns)
+            keys, numbers = gather(within(whole([run]), 0, END), run.columns)
             context = work.packing.field(keys, 1)
             value, gone = plain(numbers)
             kept = np.where(gone, np.uint64(0), value)

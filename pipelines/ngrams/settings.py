@@ -11,7 +11,7 @@ from typing import Any
 from corpora import files
 from corpora.blocks import Block, Part
 from pipelines.ngrams.keys import Packing
-from pipelines.ngrams.runs import END, Run, Stretch, list_runs, stretches
+from pipelines.sorted_runs import END, Run, Stretch, list_runs, whole, within
 
 CODE_VERSION = 1
 """Raised whenever the same text would get other numbers."""
@@ -62,7 +62,7 @@ class Work:
 
     def of_range(self, kind: str, order: int, block: Block) -> list[Stretch]:
         """What the runs of a kind, of keys of an order, hold of a range."""
-        return stretches(self.runs(kind, self.packing.columns(order)), *range_of(block))
+        return within(whole(self.runs(kind, self.packing.columns(order))), *range_of(block))
 
     def fingerprint(self, step: str, *more: Any) -> str:
         facts = [

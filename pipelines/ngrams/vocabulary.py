@@ -16,7 +16,8 @@ from numpy.typing import NDArray
 
 from pipelines.ngrams.count import SPECIALS
 from pipelines.ngrams.keys import Column, Ids
-from pipelines.ngrams.runs import Run, cut, gather, stretches
+from pipelines.ngrams.runs import cut, gather
+from pipelines.sorted_runs import END, Run, whole, within
 
 _LOCAL_BITS = 40
 _MERGED_ROWS = 1 << 22
@@ -54,11 +55,11 @@ class Vocabulary(NamedTuple):
 
 def merge_vocabularies(runs: Sequence[Run]) -> Vocabulary:
     """Of runs of (hash, position), one or more a block; 28 bytes a word, and some millions of rows."""
-    whole = stretches(runs)
-    bounds = [0, *cut(whole, _MERGED_ROWS), 1 << 64]
+    parts = within(whole(runs), 0, END)
+    bounds = [0, *cut(parts, _MERGED_ROWS), END]
     known, first = [np.zeros(0, np.uint64)], [np.zeros(0, np.uint64)]
     for low, high in pairwise(bounds):
-        rows = gather([s for s in (part.part(low, high) for part in whole) if s.rows], 1)
+        rows = gather(within(parts, low, high), 1)
         (keys,) = rows.keys
         if len(keys):
             starts = np.flatnonzero(np.append(True, keys[1:] != keys[:-1]))

@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 
 from pipelines.ngrams.count import Counts
 from pipelines.ngrams.discounts import Amounts
+from pipelines.ngrams.keys import Keys, Packing, take
 
 Floats = NDArray[np.float32]
 PRUNED = np.uint64(1 << 63)
@@ -42,20 +43,25 @@ def plain(counts: Counts) -> tuple[Counts, NDArray[np.bool_]]:
 
 def sums(counts: Counts, starts: NDArray[np.int64]) -> Sums:
     """Sums over contexts, of whose n-grams the first stand at `starts`; counts are marked."""
-    value, gone = plain(counts)
-    kept = np.where(gone, np.uint64(0), value)
-    terms = (value, value - kept, kept == 1, kept == 2, kept > 2)
     return Sums(
-        *(np.add.reduceat(term.astype(np.uint64), starts) if len(starts) else value[:0] for term in terms)
+        *(
+            np.add.reduceat(term.astype(np.uint64), starts) if len(starts) else counts[:0]
+            for term in _terms(counts)
+        )
     )
 
 
 def sums_by_word(counts: Counts, words: NDArray[np.int64], size: int) -> Sums:
     """The same where the contexts are words, uint64[size]; below 2^53."""
+    terms = (term.astype(np.float64) for term in _terms(counts))
+    return Sums(*(np.bincount(words, term, size).astype(np.uint64) for term in terms))
+
+
+def _terms(counts: Counts) -> tuple[NDArray[np.generic], ...]:
+    """What each n-gram adds to the `Sums` of its context."""
     value, gone = plain(counts)
     kept = np.where(gone, np.uint64(0), value)
-    terms = (value, value - kept, kept == 1, kept == 2, kept > 2)
-    return Sums(*(np.bincount(words, term.astype(np.float64), size).astype(np.uint64) for term in terms))
+    return value, value - kept, kept == 1, kept == 2, kept > 2
 
 
 def weight(context: Sums, amounts: Amounts) -> Floats:
@@ -73,3 +79,28 @@ def share(counts: Counts, totals: Counts, amounts: Amounts) -> Floats:
     rest = counts.astype(np.float32) - amounts[np.minimum(counts, np.uint64(3)).astype(np.int64)]
     total = totals.astype(np.float32)
     return np.divide(rest, total, out=np.zeros_like(rest), where=total > 0)
+
+
+class Weighed(NamedTuple):
+    """What C contexts say of their n n-grams."""
+
+    contexts: Keys
+    weights: Floats
+    """[C], the lower order's"""
+    group: NDArray[np.int64]
+    """[n], context of each n-gram"""
+    shares: Floats
+    """[n]"""
+
+
+def weigh_contexts(keys: Keys, counts: Counts, order: int, amounts: Amounts, packing: Packing) -> Weighed:
+    """Weights and shares of n-grams of `order` words in context order; counts are marked."""
+    starts = packing.starts(keys, order - 1)
+    context = sums(counts, starts)
+    group = np.repeat(np.arange(len(starts)), np.diff(np.append(starts, len(counts))))
+    return Weighed(
+        packing.prefix(take(keys, starts), order - 1),
+        weight(context, amounts),
+        group,
+        share(plain(counts)[0], context.total[group], amounts),
+    )

@@ -9,7 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from corpora import files
-from pipelines.dedup import runs
+from pipelines import sorted_runs
 from pipelines.dedup.runs import END, gather, list_runs, write_run
 
 KEYS = st.sampled_from([0, 1, 2, 5, 2**63, 2**64 - 1]) | st.integers(0, 2**64 - 1)
@@ -76,7 +76,7 @@ def test_only_what_is_asked_for_is_read(tmp_path: Path, monkeypatch: pytest.Monk
             taken += size
             return self.file.read(size)
 
-    monkeypatch.setattr(runs.files, "open_read", Counting)
+    monkeypatch.setattr(sorted_runs.files, "open_read", Counting)
     ((rows, _),) = gather(list_runs(str(tmp_path)), 500 * 2**40, 510 * 2**40)
     assert rows.keys.tolist() == [k * 2**40 for k in range(500, 510)]
     assert taken < 1000

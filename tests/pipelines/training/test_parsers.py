@@ -15,6 +15,7 @@ from corpora.conllu import read_conllu
 from pipelines.training.network import RECIPES, build
 from pipelines.training.parsers import app, batches, example, fit, save, score_text, score_words
 from pipelines.training.treebanks import HELD_OUT, Sentence, load
+from tests.pipelines.training.handmade import conllu
 
 ROOT = Path(__file__).parents[3]
 PARSERS = ROOT / "models" / "parsers"
@@ -85,17 +86,6 @@ def test_scores_on_sentences_not_trained_on(lang: str, upos: float, uas: float, 
     performance = nlp.meta["performance"]
     assert scores.uas == pytest.approx(performance["dep_uas"], abs=0.5)
     assert scores.las == pytest.approx(performance["dep_las"], abs=0.5)
-
-
-def conllu(*sentences: str) -> str:
-    """`form/UPOS/head/label` words, head from 1, 0 for the root."""
-    blocks = []
-    for sentence in sentences:
-        words = [word.split("/") for word in sentence.split()]
-        blocks.append(f"# text = {' '.join(word[0] for word in words)}")
-        blocks += [f"{i}\t{w}\t_\t{p}\t_\t_\t{h}\t{d}\t_\t_" for i, (w, p, h, d) in enumerate(words, 1)]
-        blocks.append("")
-    return "\n".join(blocks) + "\n"
 
 
 EN = conllu(

@@ -8,17 +8,7 @@ from hypothesis import strategies as st
 
 from corpora.conllu import parse_conllu
 from pipelines.training.treebanks import Sentence, harmonised, load, plain, resegmented, simplifier
-
-
-def conllu(*sentences: str) -> str:
-    """`form/UPOS/head/label` words, head from 1, 0 for the root."""
-    blocks = []
-    for sentence in sentences:
-        words = [word.split("/") for word in sentence.split()]
-        blocks.append(f"# text = {' '.join(word[0] for word in words)}")
-        blocks += [f"{i}\t{w}\t_\t{p}\t_\t_\t{h}\t{d}\t_\t_" for i, (w, p, h, d) in enumerate(words, 1)]
-        blocks.append("")
-    return "\n".join(blocks) + "\n"
+from tests.pipelines.training.handmade import conllu
 
 
 def test_held_out_sentences_are_not_trained_on(tmp_path: Path) -> None:
