@@ -23,7 +23,9 @@ from corpora.schema import Task
 from pipelines.dedup.config import DedupConfig
 from pipelines.encode_config import EncodeConfig
 from pipelines.graph_config import GraphConfig
+from pipelines.phrases.config import PhrasesConfig
 from pipelines.section import ConfigError, Count, Fraction, Section
+from pipelines.vocab.config import VocabConfig
 
 __all__ = ["Config", "ConfigError", "load_config", "reference", "resolve"]
 
@@ -100,6 +102,8 @@ class Config(Section):
     annotate: AnnotateConfig = AnnotateConfig()
     encode: EncodeConfig
     graph: GraphConfig | None = None
+    phrases: PhrasesConfig = PhrasesConfig()
+    vocab: VocabConfig = VocabConfig()
     run: RunConfig = RunConfig()
 
     @model_validator(mode="after")

@@ -11,10 +11,12 @@ from pipelines.section import Count, Fraction, Section
 
 
 class CoarseConfig(Section):
-    """Coarse tokens: words, looked up in a vocabulary of words."""
+    """Coarse tokens: words and phrases, looked up in a vocabulary of their own."""
 
     vocab: str
     """One coarse token a line, special tokens included, as in `vocab.txt`."""
+    phrases: str | None = None
+    """Phrases, one a line, words parted by spaces: neighbouring words that make one are taken together."""
 
 
 class PretrainConfig(Section):
