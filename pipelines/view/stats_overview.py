@@ -23,15 +23,17 @@ def overview(stats: Stats) -> list[tuple[str, list[str]]]:
             values = [(s.tally[key], s.rows if of == "rows" else s.tally[of]) for s in splits.values()]
             lines.append((name, [f"{n:,} ({share(n, whole)})" if of else f"{n:,}" for n, whole in values]))
 
-    add("tokens", "tokens")
+    add("tokens (special ones too)", "tokens")
+    add("tokens of text", "text_tokens")
     if stats.max_length:
         add(f"rows of full length ({stats.max_length})", "full", "rows")
     truncated = sorted(k for k in stats.total.counters if k.startswith("truncated"))
     lines += [(key.replace("_", " "), [f"{s.counters[key]:,}" for s in splits.values()]) for key in truncated]
-    add("unknown tokens [UNK]", "unknown", "text_tokens")
+    add("unknown tokens of text [UNK]", "unknown", "text_tokens")
     if "coarse_tokens" in stats.total.tally:
-        add("coarse tokens", "coarse_tokens")
-        add("unknown coarse tokens", "coarse_unknown", "coarse_text_tokens")
+        add("coarse tokens (special ones too)", "coarse_tokens")
+        add("coarse tokens of text", "coarse_text_tokens")
+        add("unknown coarse tokens of text", "coarse_unknown", "coarse_text_tokens")
         ratios = [_ratio(s.tally["text_tokens"], s.tally["coarse_text_tokens"]) for s in splits.values()]
         lines.append(("fine per coarse token", ratios))
     if "branch_tokens" in stats.total.tally:

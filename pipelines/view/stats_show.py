@@ -48,7 +48,10 @@ _DRAWN = (
     "answer tokens", "target tokens",
 )  # fmt: skip
 """Histograms with bars; the others stand in the table of distributions."""
-_IN_OVERVIEW = ("mentions", "mentions_grafted", "branches", "branches_depth_2", "targets_cut")
+_IN_OVERVIEW = (
+    "tokens", "unknown_tokens", "coarse_tokens", "unknown_coarse_tokens", "rows",
+    "mentions", "mentions_grafted", "branches", "branches_depth_2", "targets_cut",
+)  # fmt: skip
 """Counters of the run that the overview has already, counted in the rows where that can be done."""
 
 

@@ -280,9 +280,12 @@ def test_overview_per_split_and_in_total(dataset: Path) -> None:
     lines = dict(overview(collect(dataset)))
     assert lines["rows"] == ["3", "1", "4"]
     assert lines["shards"] == ["2", "1", "3"]
-    assert lines["tokens"] == ["14", "5", "19"]
-    assert lines["unknown tokens [UNK]"] == ["1 (12.5%)", "1 (33.3%)", "2 (18.2%)"]
-    assert lines["unknown coarse tokens"] == ["1 (16.7%)", "1 (50.0%)", "2 (25.0%)"]
+    assert lines["tokens (special ones too)"] == ["14", "5", "19"]
+    assert lines["tokens of text"] == ["8", "3", "11"]
+    assert lines["unknown tokens of text [UNK]"] == ["1 (12.5%)", "1 (33.3%)", "2 (18.2%)"]
+    assert lines["coarse tokens (special ones too)"] == ["12", "4", "16"]
+    assert lines["coarse tokens of text"] == ["6", "2", "8"]
+    assert lines["unknown coarse tokens of text"] == ["1 (16.7%)", "1 (50.0%)", "2 (25.0%)"]
     assert lines["fine per coarse token"] == ["1.333", "1.500", "1.375"]
     assert lines["rows with branches"] == ["2 (66.7%)", "1 (100.0%)", "3 (75.0%)"]
     assert lines["tokens added by branches"] == ["8 (57.1%)", "4 (80.0%)", "12 (63.2%)"]
@@ -322,7 +325,8 @@ def test_rejects_of_both_stages_are_shown(dataset: Path) -> None:
 def test_no_name_means_two_things(dataset: Path) -> None:
     """The run counts all mentions, the rows hold those with branches: 7 found, 2 of them in the rows of `train`."""
     manifest = read_manifest(str(dataset))
-    split = manifest.splits["train"].model_copy(update={"counters": {"mentions": 7, "mentions_grafted": 3}})
+    counted = {"mentions": 7, "mentions_grafted": 3, "coarse_tokens": 6, "unknown_coarse_tokens": 1, "tokens": 14}
+    split = manifest.splits["train"].model_copy(update={"counters": counted})
     write_manifest(str(dataset), manifest.model_copy(update={"splits": {"train": split}}))
     text = printed(dataset, html=dataset / "s.html")
     lines = [line.split() for line in text.splitlines()]
@@ -332,6 +336,7 @@ def test_no_name_means_two_things(dataset: Path) -> None:
     ]
     texts = Page.parse((dataset / "s.html").read_text(encoding="utf-8")).texts
     assert "mentions" not in texts
+    assert "counted while it was made" not in texts  # tokens and coarse tokens stand above, counted in the rows
     assert {"mentions with branches", "grafted mentions per row"} <= set(texts)
 
 
