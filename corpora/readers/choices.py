@@ -16,6 +16,7 @@ import re
 from collections.abc import Sequence
 from itertools import accumulate, chain
 from operator import sub
+from string import ascii_uppercase
 from typing import Any
 
 from corpora.layout import InputConfig
@@ -143,10 +144,11 @@ class Choices:
             return None
         index = self._right(answer, options)
         if index is None:
+            last = ascii_uppercase[: len(options)][-1]
             raise FieldError(
                 "bad_answer",
-                f"the answer must be one of {len(options)} options: its letter (A to {chr(64 + len(options))}), its "
-                f"index from 0, or its text; found {str(answer)[:100]!r}",
+                f"the answer must be one of {len(options)} options: its letter (A to {last}), its index from 0, "
+                f"or its text; found {str(answer)[:100]!r}",
             )
         return str(index)
 
@@ -155,7 +157,7 @@ class Choices:
             return answer if 0 <= answer < len(options) else None
         if not isinstance(answer, str):
             return None
-        letter = ord(answer) - ord("A") if len(answer) == 1 else -1
+        letter = ascii_uppercase.find(answer) if len(answer) == 1 else -1
         if self._letters and 0 <= letter < len(options):
             return letter
         if answer in options and answer.strip():

@@ -203,6 +203,23 @@ def test_answers(tmp_path: Path, answer: Any, label: str | None) -> None:
         assert [r["label"] for r in got.rows] == [label]
 
 
+@pytest.mark.parametrize(
+    ("answer", "label"),
+    [("a", "5"), ("a1", "1"), ("[", None), ("`", None), ("Z", "25"), ("A", "0"), (32, "32")],
+)
+def test_only_capitals_are_letters(tmp_path: Path, answer: Any, label: str | None) -> None:
+    """However many options there are: `a` is no 33rd letter, and an option that is one sign is its text."""
+    options = [f"a{n}" for n in range(33)]
+    options[5] = "a"
+    value = {"article": "t", "question": "q", "options": options, "answer": answer, "id": "i"}
+    c3 = [[["t"], [{"question": "q", "choice": options, "answer": answer}], "i"]]
+    for got in (_race(tmp_path, [value]), _c3(tmp_path, c3)):
+        if label is None:
+            assert got.reasons == ["bad_answer"] and "its letter (A to Z)" in got.rejects[0].detail
+        else:
+            assert [r["label"] for r in got.rows] == [label]
+
+
 def test_answers_of_words(tmp_path: Path) -> None:
     for answer, label in (("A", "0"), ("B", "1"), ("very tired", "0"), (1, "1")):
         assert _race(tmp_path, [{**WORDS, "ground_truth": answer}]).rows[0]["label"] == label
