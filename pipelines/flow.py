@@ -281,7 +281,10 @@ def _encode(
 ) -> Manifest:
     manifest = run_plan(plan_encode(config, config_path, options, annotated, graph), options)
     totals = sum((Counter(split.counters) for split in manifest.splits.values()), Counter())
-    for warning in pretrain_warnings(totals) if config.task == "pretrain" else []:
+    warnings = (
+        pretrain_warnings(totals, config.encode.pretrain, config.input) if config.task == "pretrain" else []
+    )
+    for warning in warnings:
         options.console.print(Text.assemble(("warning: ", "yellow"), warning))
     return manifest
 

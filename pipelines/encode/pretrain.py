@@ -28,6 +28,7 @@ from collections.abc import Mapping, Sequence
 import numpy as np
 from numpy.typing import ArrayLike
 
+from corpora.layout import InputConfig
 from pipelines.encode.assemble import NONE, Cutter, Rows
 from pipelines.encode.dice import Dice
 from pipelines.encode.tokenizer import Tokens
@@ -90,16 +91,39 @@ def pretrain_rows(
     return maker.rows()
 
 
-def pretrain_warnings(counters: Mapping[str, int]) -> list[str]:
+_LONGER_DOCUMENTS = {
+    "text": {
+        "blank_line": "if blank lines stand between sentences, set input.document to 'file'",
+        "line": "if a line is no whole document, set input.document to 'blank_line' or 'file'",
+    },
+    "conllu": {
+        "blank_line": "set input.document to 'newdoc' if the treebank has `# newdoc` lines, else to 'file'",
+        "newdoc": "if most sentences have a `# newdoc` of their own, set input.document to 'file'",
+    },
+}
+"""How documents come to hold more sentences, by `input.format` and `input.document`."""
+
+
+def pretrain_warnings(counters: Mapping[str, int], config: PretrainConfig, source: InputConfig) -> list[str]:
     """What a user should know about a corpus, from the totals of `pretrain_rows` and `records`."""
     documents, sentences = counters.get("records", 0), counters.get("sentences", 0)
     lone = counters.get("single_sentence_documents", 0)
     found = []
     if documents >= _FEW_DOCUMENTS and lone >= _MOSTLY * documents:
+        by_document = _LONGER_DOCUMENTS.get(source.format)
+        longer = "join the sentences of a document in one record"
+        ways = [longer if by_document is None else by_document.get(source.document, "")]
+        if config.segments == "single":
+            means = "no row is longer than its sentence"
+        else:
+            means = (
+                "every pair needs another document" if config.random_next else "no pair can be made of those"
+            )
+            ways.append("set encode.pretrain.segments to 'single'")
         found.append(
-            f"{lone:,} of {documents:,} documents are a single sentence ({sentences:,} sentences in all): every pair "
-            "needs another document. If blank lines stand between sentences, set input.document to 'file', or "
-            "set encode.pretrain.segments to 'single'."
+            f"{lone:,} of {documents:,} documents are a single sentence ({sentences:,} sentences in all): "
+            + "; ".join([means, ", or ".join(filter(None, ways))]).removesuffix("; ")
+            + "."
         )
     if pairs := counters.get("pairs_without_other_document", 0):
         found.append(

@@ -325,7 +325,13 @@ def test_rejects_of_both_stages_are_shown(dataset: Path) -> None:
 def test_no_name_means_two_things(dataset: Path) -> None:
     """The run counts all mentions, the rows hold those with branches: 7 found, 2 of them in the rows of `train`."""
     manifest = read_manifest(str(dataset))
-    counted = {"mentions": 7, "mentions_grafted": 3, "coarse_tokens": 6, "unknown_coarse_tokens": 1, "tokens": 14}
+    counted = {
+        "mentions": 7,
+        "mentions_grafted": 3,
+        "coarse_tokens": 6,
+        "unknown_coarse_tokens": 1,
+        "tokens": 14,
+    }
     split = manifest.splits["train"].model_copy(update={"counters": counted})
     write_manifest(str(dataset), manifest.model_copy(update={"splits": {"train": split}}))
     text = printed(dataset, html=dataset / "s.html")
@@ -336,7 +342,7 @@ def test_no_name_means_two_things(dataset: Path) -> None:
     ]
     texts = Page.parse((dataset / "s.html").read_text(encoding="utf-8")).texts
     assert "mentions" not in texts
-    assert "counted while it was made" not in texts  # tokens and coarse tokens stand above, counted in the rows
+    assert "counted while it was made" not in texts  # tokens stand above, counted in the rows
     assert {"mentions with branches", "grafted mentions per row"} <= set(texts)
 
 
