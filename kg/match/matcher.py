@@ -8,9 +8,7 @@ longest is tried. Text is compared with subjects after folding both by the graph
 offsets are those of the text as it is.
 
 No Python per character or mention. All positions of some ten thousand characters walk the automaton at
-once (`kg.match.automaton`), and of the spans found, those that stand from left to right are picked by
-following "the next one that starts at my end or later" from all places that no earlier span reaches
-over, at once.
+once (`kg.match.automaton`); of the spans found `kg.match.leftmost` picks those that stand from left to right.
 """
 
 from __future__ import annotations
@@ -25,6 +23,7 @@ from kg.errors import GraphError
 from kg.match.automaton import Automaton
 from kg.match.boundaries import inside_words
 from kg.match.fold import Folding
+from kg.match.leftmost import leftmost
 from kg.match.places import Places
 
 _GROUP_CHARS = 1 << 20
@@ -33,7 +32,6 @@ _STRIDE = 1 << 16
 """Positions that walk together: their arrays stay in the processor's cache."""
 _BETWEEN = 0x1FFFFF
 """What stands between two texts: more than any code point, so no subject has it."""
-_FEW, _MANY_ROUNDS = 32, 256
 
 
 @dataclass(frozen=True)
@@ -92,7 +90,7 @@ class Matcher:
             length, state = self._longest_at_each(folded)
             starts = np.flatnonzero(length)
             length = length.take(starts).astype(np.int64)
-            picked = _leftmost(starts, starts + length, len(folded.codes))
+            picked = leftmost(starts, starts + length, len(folded.codes))
             starts = starts.take(picked)
             stops = starts + length.take(picked)
             found.append((first, folded, starts, stops, self._automaton.key(state.take(starts))))
@@ -279,37 +277,6 @@ def _groups(texts: Sequence[str]) -> Iterator[tuple[int, Sequence[str]]]:
     for first, last in itertools.pairwise(edges):
         if last > first:
             yield first, texts[first:last]
-
-
-def _leftmost(starts: np.ndarray, stops: np.ndarray, size: int) -> np.ndarray:
-    """Indices of the spans taken from left to right, each starting at or after the end of the one taken
-    before; `starts` ascend and differ, int64[n], all below `size`."""
-    count = len(starts)
-    if not count:
-        return np.empty(0, np.int64)
-    before: np.ndarray = np.zeros(size + 1, np.int32)  # spans that start before each position
-    before[starts + 1] = 1
-    np.cumsum(before, out=before)
-    following = before.take(stops)
-    # A span that none before it reaches over is taken for certain: chains start there and end at the next.
-    reach = np.maximum.accumulate(stops)
-    sure = np.ones(count + 1, np.bool_)
-    sure[1:count] = starts[1:] >= reach[:-1]
-    taken = sure[:count].copy()
-    heads = np.flatnonzero(taken)
-    rounds = 0
-    while len(heads := _unsure(following.take(heads), sure)) > _FEW or (len(heads) and rounds < _MANY_ROUNDS):
-        taken[heads] = True
-        rounds += 1
-    for head in heads.tolist():  # a few long chains are quicker one by one
-        while not sure[head]:
-            taken[head] = True
-            head = int(following[head])
-    return np.flatnonzero(taken)
-
-
-def _unsure(spans: np.ndarray, sure: np.ndarray) -> np.ndarray:
-    return spans[~sure.take(spans)]
 
 
 def _mentions(parts: list[Mentions]) -> Mentions:

@@ -12,6 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from kg.match import Matcher, automaton, code_points
+from kg.match import leftmost as leftmost_module
 from kg.match import matcher as match_module
 from kg.match.automaton import Automaton
 from kg.match.boundaries import inside_words
@@ -426,10 +427,10 @@ def test_spans_are_taken_from_left_to_right(spans: list[tuple[int, int]], few: i
             taken.append(index)
             end = stop
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(match_module, "_FEW", few)
-        patch.setattr(match_module, "_MANY_ROUNDS", 0 if few else 256)
+        patch.setattr(leftmost_module, "_FEW", few)
+        patch.setattr(leftmost_module, "_MANY_ROUNDS", 0 if few else 256)
         starts, stops = (np.array([span[k] for span in spans], np.int64) for k in (0, 1))
-        assert match_module._leftmost(starts, stops, 60).tolist() == taken
+        assert leftmost_module.leftmost(starts, stops, 60).tolist() == taken
 
 
 def test_one_long_chain_of_mentions_takes_no_longer() -> None:
