@@ -30,10 +30,22 @@ stretches, a bounded number of rows at a time:
 7. interpolate, by range: from low to high order, p = share + weight * p of the suffix (`interpolate`); lines of the
    ARPA file (`arpa`), which the driver puts end to end.
 
+*What comes out* (`flow.Estimation`): `run` writes the ARPA file and says in an `Outcome` what the model is; with
+`longest` and `min_count`, `frequent` then gives n-grams of 2 to `longest` words (none a special one) that stand so
+often in the corpus, with their counts and the model's probability of the last word after the others: ids, which
+`vocabulary` spells. `clear` removes the work.
+
+    job = Estimation(Lines(), blocks, folder, order=3, longest=3, min_count=5)
+    outcome = job.run("model.arpa", execute)
+    words = job.vocabulary()
+    for batch in job.frequent():  # by_range.FREQUENT_NGRAMS: words list<uint32>, count uint64, probability float32
+        spelt = words.take(batch["words"].flatten())
+    job.clear()
+
 A worker holds a few million rows; largest is what cannot be cut: the n-grams of one pair of last words. Numbers are
 float32, as in `lmplz`, and each is computed from sums of integers, so no order of adding can change a byte.
 
 What differs from `lmplz` on purpose: `<s>`, `</s>` and `<unk>` in the text are left out and counted, as with its
-`--skip_symbols`; a last line without an end is a sentence like any other; `</s>` is in the model of an empty corpus,
+`--skip_symbols`, and so is `<UNK>`, which `lmplz` takes for a word and all readers for `<unk>`; a last line without an end is a sentence like any other; `</s>` is in the model of an empty corpus,
 and never pruned.
 """

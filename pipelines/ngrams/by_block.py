@@ -12,7 +12,7 @@ from corpora.blocks import Block
 from corpora.shards import open_shard, read_batches
 from pipelines.engine import BlockWriter, Stage
 from pipelines.ngrams.columns import numpy_of, read_columns, write_columns
-from pipelines.ngrams.count import SPECIALS, count, ngrams
+from pipelines.ngrams.count import LEFT_OUT, count, ngrams
 from pipelines.ngrams.keys import Ids
 from pipelines.ngrams.runs import Rows, write_run
 from pipelines.ngrams.settings import Work
@@ -70,7 +70,7 @@ class Read(Step):
         texts, lengths = [], []
         for lines in self._source.sentences(block):
             words = words_of(lines)
-            special = pc.is_in(words.words, value_set=pa.array(SPECIALS))
+            special = pc.is_in(words.words, value_set=pa.array(LEFT_OUT))
             skipped = pc.sum(special).as_py() or 0
             if skipped:
                 kept = pc.invert(special)

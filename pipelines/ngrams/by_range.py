@@ -14,23 +14,33 @@ from corpora.blocks import Block
 from corpora.shards import open_shard
 from pipelines.engine import BlockWriter
 from pipelines.ngrams import arpa
-from pipelines.ngrams.adjust import adjust
+from pipelines.ngrams.adjust import Grams, adjust
 from pipelines.ngrams.by_block import COUNTED, Step
 from pipelines.ngrams.columns import numpy_of, read_columns
-from pipelines.ngrams.count import merge
+from pipelines.ngrams.count import SPECIALS, merge
 from pipelines.ngrams.discounts import Amounts, counts_of_counts
 from pipelines.ngrams.estimate import last_chain
 from pipelines.ngrams.interpolate import backoffs, interpolate
-from pipelines.ngrams.keys import Keys, argsort, take
+from pipelines.ngrams.keys import Keys, argsort, find, take
 from pipelines.ngrams.runs import Rows, cut, gather, write_run
 from pipelines.ngrams.settings import Work, range_of
 from pipelines.ngrams.weights import PRUNED, Floats, marked, plain, share, weigh_contexts
 from pipelines.sorted_runs import within
 
 BIGRAMS, CONTEXTS, SHARES, BACKOFFS, LINES = "bigrams", "contexts", "shares", "backoffs", "lines"
+FREQUENT = "frequent"
 WORD_SUMS = "words.arrow"
 VOCABULARY = "vocabulary.arrow"
 UNIGRAMS = pa.schema([pa.field(name, pa.uint64(), nullable=False) for name in ("word", "adjusted", "seen")])
+FREQUENT_NGRAMS = pa.schema(
+    [
+        pa.field("words", pa.list_(pa.field("item", pa.uint32(), nullable=False)), nullable=False),
+        pa.field("count", pa.uint64(), nullable=False),
+        pa.field("probability", pa.float32()),
+    ]
+)
+"""n-grams in reading order; how often each stands in the corpus; the model's probability of the last word after the
+others, null where the n-gram was pruned from the model."""
 
 
 class Adjust(Step):
@@ -56,6 +66,8 @@ class Adjust(Step):
                 order = argsort(keys)
                 rows = Rows(take(keys, order), counts[order])
             write_run(work.file(BIGRAMS if k == 2 else f"{CONTEXTS}-{k}", block, ".run"), rows)
+            if k <= work.longest:
+                write_run(work.file(f"{FREQUENT}-{k}", block, ".run"), _frequent(grams, k, work))
             table = counts_of_counts(grams.adjusted).tolist()
             out.count(**{f"{k}-grams": len(counts)}, **{f"{k}-grams of {c}": n for c, n in enumerate(table)})
         # For what `lmplz` does to the very last n-grams; of use where no later range has any.
@@ -98,7 +110,7 @@ class Weigh(Step):
 
 
 class Interpolate(Step):
-    """From low to high order, and the lines of the ARPA file."""
+    """From low to high order, and the lines of the ARPA file; frequent n-grams with their probabilities."""
 
     name = "ngrams-interpolate"
 
@@ -115,6 +127,9 @@ class Interpolate(Step):
     def fingerprint(self) -> str:
         return self.work.fingerprint(self.name, [a.tolist() for a in self._amounts])
 
+    def schema(self) -> pa.Schema:
+        return FREQUENT_NGRAMS
+
     def setup(self) -> None:
         self._sums = read_columns(self.work.path(WORD_SUMS))
         self._words = read_vocabulary(self.work)
@@ -126,6 +141,7 @@ class Interpolate(Step):
             for k in range(2, work.order + 1)
         }
         weights = {k: work.of_range(f"{BACKOFFS}-{k}", k, block) for k in range(2, work.order)}
+        frequent = {k: work.of_range(f"{FREQUENT}-{k}", k, block) for k in range(2, work.longest + 1)}
         start, stop = range_of(block)
         every = [part for parts in runs.values() for part in parts]
         edges = [start, *cut(every, work.range_rows, packing.pair_mask), stop]
@@ -142,6 +158,9 @@ class Interpolate(Step):
                     keys, shares, own = self._shares(k, keys, numbers)
                     lower = interpolate(keys, shares, own, k, lower, lower_keys, packing)
                     lower_keys = keys
+                    if k <= work.longest:
+                        found = Rows(*gather(within(frequent[k], low, high), packing.columns(k)))
+                        out.write(self._with_probabilities(found, k, keys, lower))
                     back = None
                     if k < work.order:
                         contexts, bits = gather(within(weights[k], low, high), packing.columns(k))
@@ -149,6 +168,17 @@ class Interpolate(Step):
                     for text in arpa.lines(keys, k, lower, back, self._words, packing):
                         sinks[k].write(text)
                     out.count(**{f"{k}-grams": len(lower)})
+
+    def _with_probabilities(
+        self, found: Rows, order: int, keys: Keys, probabilities: Floats
+    ) -> pa.RecordBatch:
+        fields = [self.work.packing.field(found.keys, field) for field in range(order - 1, -1, -1)]
+        ids = pa.array(np.stack(fields, axis=1).reshape(-1).astype(np.uint32))
+        edges = pa.array(np.arange(len(found.numbers) + 1) * order, pa.int32())
+        words = pa.ListArray.from_arrays(edges, ids, type=FREQUENT_NGRAMS.field("words").type)
+        rows = find(keys, found.keys)
+        own = pa.array(probabilities).take(pa.array(rows, mask=rows < 0))
+        return pa.RecordBatch.from_arrays([words, pa.array(found.numbers), own], schema=FREQUENT_NGRAMS)
 
     def _column(self, name: str) -> Any:
         assert self._sums is not None
@@ -165,6 +195,14 @@ class Interpolate(Step):
             share(counts, self._column("total")[context], self._amounts[1]),
             self._column("weight")[context],
         )
+
+
+def _frequent(grams: Grams, order: int, work: Work) -> Rows:
+    """Those that are seen often enough and hold no sentence end; keys, and how often."""
+    kept = grams.seen >= np.uint64(work.min_count)
+    for field in range(order):
+        kept &= work.packing.field(grams.keys, field) >= len(SPECIALS)
+    return Rows(take(grams.keys, kept), grams.seen[kept])
 
 
 def read_vocabulary(work: Work) -> pa.Array:

@@ -10,6 +10,8 @@ from pipelines.ragged import bounds
 
 UNK, BOS, EOS = 0, 1, 2
 SPECIALS = ("<unk>", "<s>", "</s>")
+LEFT_OUT = (*SPECIALS, "<UNK>")
+"""Words of the text that are none: readers of ARPA files take the last for `<unk>`, too."""
 
 Counts = NDArray[np.uint64]
 

@@ -27,6 +27,7 @@ from pipelines.ngrams.by_range import (
     BACKOFFS,
     BIGRAMS,
     CONTEXTS,
+    FREQUENT,
     LINES,
     SHARES,
     VOCABULARY,
@@ -49,6 +50,27 @@ from pipelines.ngrams.vocabulary import merge_vocabularies
 from pipelines.ngrams.weights import Sums, marked, plain, weight
 from pipelines.sorted_runs import END, whole, within
 
+
+@dataclass(frozen=True)
+class Outcome:
+    """What a model is, for manifests and reports; lists have a number per order, from 1 on."""
+
+    sentences: int
+    words: int
+    special_words: int
+    """Left out: what the text holds of `<s>`, `</s>`, `<unk>` and `<UNK>`."""
+    vocabulary: int
+    """Different words, and three special ones."""
+    counted: list[int]
+    """Different n-grams, before pruning."""
+    ngrams: list[int]
+    """Of the model."""
+    discounts: list[list[float]]
+    """Taken from counts of 1, 2, and 3 or more."""
+    fell_back: list[int]
+    """Orders whose discounts are the fallback's, the corpus having none."""
+
+
 Execute = Callable[[str, engine.Run], list[engine.BlockRecord]]
 """Runs a prepared stage under a title, as `watched.execute` does."""
 
@@ -60,6 +82,7 @@ class Estimation:
     Args:
         order: 2 to 5.
         prune, fallback: as in `estimate.estimate`.
+        longest, min_count: what `frequent` gives: n-grams of 2 to `longest` words, seen at least so often.
     """
 
     source: Source
@@ -70,18 +93,29 @@ class Estimation:
     prune: Sequence[int] = ()
     fallback: Sequence[float] | None = None
     inputs: Sequence[dict[str, Any]] = ()
+    longest: int = 0
+    min_count: int = 1
     range_rows: int = RANGE_ROWS
     counters: Counter[str] = field(default_factory=Counter)
     """What the steps counted: sentences, words, special_words."""
+    _finished: tuple[Work, engine.Run] | None = None
 
-    def run(self, target: str, execute: Execute) -> Discounts:
+    def run(self, target: str, execute: Execute) -> Outcome:
         """Write the ARPA file.
 
         Raises:
             DiscountError: the corpus has no discounts, and no fallback is given.
-            ValueError: order or thresholds cannot be.
+            ValueError: order, thresholds or `longest` cannot be.
         """
-        work = Work(self.folder, self.order, tuple(pruning(self.prune, self.order)), self.range_rows)
+        thresholds = tuple(pruning(self.prune, self.order))
+        work = Work(
+            self.folder,
+            self.order,
+            thresholds,
+            self.range_rows,
+            longest=self.longest,
+            min_count=self.min_count,
+        )
         self._make_folders(work)
         read = engine.Run(Read(work, self.source), self.blocks, work.path(READ), self.inputs)
         for record in self._stage("read", read, execute):
@@ -103,15 +137,49 @@ class Estimation:
         self._stage("weigh", engine.Run(Weigh(work, found.amounts), ranges, work.path("weigh")), execute)
         last = engine.Run(Interpolate(work, found.amounts), ranges, work.path("interpolate"))
         records = self._stage("interpolate", last, execute)
+        sizes = [int((~plain(counts)[1]).sum()), *self._totals(work, records)]
         with files.write_atomic(target) as sink:
-            self._write(work, sink, ranges, counts, records)
-        return found
+            self._write(work, sink, ranges, counts, sizes)
+        self._finished = work, last
+        return Outcome(
+            sentences=self.counters["sentences"],
+            words=self.counters["words"],
+            special_words=self.counters["special_words"],
+            vocabulary=len(counts),
+            counted=[len(counts), *self._totals(work, adjusted)],
+            ngrams=sizes,
+            discounts=[amounts[1:].tolist() for amounts in found.amounts],
+            fell_back=found.fell_back,
+        )
+
+    def vocabulary(self) -> pa.Array:
+        """All words in the order of ids, special ones included; once the model stands, until `clear`."""
+        return read_vocabulary(self._done[0])
+
+    def frequent(self) -> Iterator[pa.RecordBatch]:
+        """Frequent n-grams, as `FREQUENT_NGRAMS` says, some thousands at a time: of some pairs of last words after
+        others, the shorter before the longer, each in suffix order; none holds a special word. Until `clear`."""
+        _, run = self._done
+        for block in run.blocks:
+            yield from read_batches(open_shard(files.join(run.out, block.shard_name)))
+
+    def clear(self) -> None:
+        """Remove the work; a run after this one starts anew."""
+        files.remove(self.folder)
+        self._finished = None
+
+    @property
+    def _done(self) -> tuple[Work, engine.Run]:
+        if self._finished is None:
+            raise RuntimeError("the model has not been made yet, or its work is removed")
+        return self._finished
 
     def _make_folders(self, work: Work) -> None:
         longer = range(3, self.order + 1)
         kinds = [WORDS, HASHES, COUNTED, BIGRAMS, *(f"{CONTEXTS}-{k}" for k in longer)]
         kinds += [f"{SHARES}-{k}" for k in longer] + [f"{BACKOFFS}-{k - 1}" for k in longer]
         kinds += [f"{LINES}-{k}" for k in range(2, self.order + 1)]
+        kinds += [f"{FREQUENT}-{k}" for k in range(2, self.longest + 1)]
         for kind in kinds:
             files.make_dirs(work.path(kind))
             files.remove_temporaries(work.path(kind))
@@ -162,6 +230,10 @@ class Estimation:
         correct_last(counted, last)
         return discounts(counted, self.fallback)
 
+    def _totals(self, work: Work, records: Sequence[engine.BlockRecord]) -> list[int]:
+        """n-grams of orders from 2 on."""
+        return [sum(r.counters.get(f"{k}-grams", 0) for r in records) for k in range(2, work.order + 1)]
+
     def _word_sums(self, work: Work, counts: Any, found: Discounts) -> None:
         """What words say as contexts, and their own probabilities: what bigrams are made with."""
         held = [np.zeros(len(counts), np.uint64) for _ in Sums._fields]
@@ -187,11 +259,10 @@ class Estimation:
         sink: BinaryIO,
         ranges: Sequence[Block],
         counts: Any,
-        records: Sequence[engine.BlockRecord],
+        sizes: Sequence[int],
     ) -> None:
-        total = sum((Counter(record.counters) for record in records), Counter())
         kept = ~plain(counts)[1]
-        sink.write(arpa.header([int(kept.sum()), *(total[f"{k}-grams"] for k in range(2, work.order + 1))]))
+        sink.write(arpa.header(sizes))
         sink.write(arpa.section(1))
         for text in self._unigram_lines(work, kept):
             sink.write(text)

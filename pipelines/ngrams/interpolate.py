@@ -6,7 +6,7 @@ import numpy as np
 
 from pipelines.ngrams.count import BOS, Counts
 from pipelines.ngrams.discounts import Amounts
-from pipelines.ngrams.keys import Keys, Packing, locate
+from pipelines.ngrams.keys import Keys, Packing, find, locate
 from pipelines.ngrams.weights import Floats, plain, share, sums, weight
 
 NO_MASS = np.float32(-99)
@@ -52,12 +52,8 @@ def interpolate(
 def backoffs(keys: Keys, contexts: Keys, weights: Floats) -> Floats:
     """Weights float32[n] of n-grams as contexts: 1 where they are none. `contexts` are in order."""
     result = np.ones(len(keys[0]), np.float32)
-    if not len(weights):
-        return result
-    rows = locate(contexts, keys)
+    rows = find(contexts, keys)
     there = rows >= 0
-    for known, own in zip(contexts, keys, strict=True):
-        there &= known[rows] == own
     result[there] = weights[rows[there]]
     return result
 

@@ -118,3 +118,12 @@ def locate(known: Keys, wanted: Keys) -> NDArray[np.int64]:
     result = np.empty(len(asked), np.int64)
     result[order] = place
     return result[len(known[0]) :]
+
+
+def find(known: Keys, wanted: Keys) -> NDArray[np.int64]:
+    """For each wanted key, its row among the known ones, which are in order; -1 where it is not there."""
+    rows = locate(known, wanted)
+    there = rows >= 0
+    for column, own in zip(known, wanted, strict=True):
+        there[there] = column[rows[there]] == own[there]
+    return np.where(there, rows, -1)

@@ -13,7 +13,7 @@ from corpora.blocks import Block, Part
 from pipelines.ngrams.keys import Packing
 from pipelines.sorted_runs import END, Run, Stretch, list_runs, whole, within
 
-CODE_VERSION = 1
+CODE_VERSION = 2
 """Raised whenever the same text would get other numbers."""
 
 RANGE_ROWS = 4 << 20
@@ -33,10 +33,19 @@ class Work:
     """Hash of what was read, once it is."""
     bits: int = 0
     """Of an id; known once the vocabulary is."""
+    longest: int = 0
+    """Words in the longest of the frequent n-grams that are handed out beside the model; 0 for none."""
+    min_count: int = 1
+    """A frequent n-gram stands in the corpus at least so often."""
 
     def __post_init__(self) -> None:
         if not 2 <= self.order <= 5:
             raise ValueError(f"order: expected 2, 3, 4 or 5, found {self.order}")
+        if self.longest > self.order:
+            raise ValueError(
+                f"longest: expected at most the order, {self.order}, found {self.longest}; raise the order: what is "
+                "longer is not counted"
+            )
 
     @property
     def packing(self) -> Packing:
@@ -73,6 +82,8 @@ class Work:
             self.range_rows,
             self.text,
             self.bits,
+            self.longest,
+            self.min_count,
             *more,
         ]
         return hashlib.sha256(json.dumps(facts).encode()).hexdigest()

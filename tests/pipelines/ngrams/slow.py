@@ -33,7 +33,7 @@ def estimate(
     ids = {UNK: 0, BOS: 1, EOS: 2}
     raw: Counter[Gram] = Counter()  # of every length, as they stand in the text
     for sentence in sentences:
-        words = [word for word in sentence if word not in (UNK, BOS, EOS)]
+        words = [word for word in sentence if word not in (UNK, BOS, EOS, "<UNK>")]
         for word in words:
             ids.setdefault(word, len(ids))
         padded = [BOS, *words, EOS]

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import math
 import random
+from collections import Counter
 from itertools import pairwise
 from pathlib import Path
 
@@ -10,16 +12,18 @@ import pytest
 
 from corpora.blocks import Block, Part
 from pipelines import engine, runners
+from pipelines.ngrams.count import LEFT_OUT
 from pipelines.ngrams.discounts import FALLBACK, DiscountError
 from pipelines.ngrams.flow import Estimation
 from pipelines.ngrams.source import Lines
+from tests.pipelines.ngrams import slow
 from tests.pipelines.ngrams.test_estimate import model
 
 
 def corpus(seed: int, sentences: int = 300) -> list[str]:
     """Sentences of words as uneven as those of a language, with empty ones and special symbols."""
     rng = random.Random(seed)
-    words = ["<s>", "</s>", "<unk>", "中文", "a\u00a0b", "x\u3000", "é"] + [f"w{i}" for i in range(200)]
+    words = ["<s>", "</s>", "<UNK>", "中文", "a\u00a0b", "x\u3000", "é"] + [f"w{i}" for i in range(200)]
     return [
         " ".join(
             words[
@@ -64,13 +68,58 @@ def test_the_large_road_gives_the_bytes_of_the_small_one(tmp_path, order, prune,
     found = job.run(str(target), execute)
     wanted = model(lines, order, prune)
     assert target.read_bytes() == b"".join(wanted.arpa())
-    assert [a.tolist() for a in found.amounts] == [a.tolist() for a in wanted.discounts.amounts]
+    assert found.discounts == [a[1:].tolist() for a in wanted.discounts.amounts]
+    assert found.fell_back == wanted.discounts.fell_back
+    assert found.ngrams == [len(o.probabilities) for o in wanted.orders]
+    assert all(all_of >= kept for all_of, kept in zip(found.counted, found.ngrams, strict=True))
     kept = [w for line in lines for w in line.replace("\t", " ").split(" ") if w]
-    special = sum(w in ("<s>", "</s>", "<unk>") for w in kept)
-    assert job.counters["sentences"] == len(lines)
-    assert (job.counters["words"], job.counters["special_words"]) == (len(kept) - special, special)
+    special = sum(w in LEFT_OUT for w in kept)
+    assert found.sentences == len(lines)
+    assert (found.words, found.special_words) == (len(kept) - special, special)
+    assert found.vocabulary == len(wanted.words)
     if blocks > 1:
         assert len(list((tmp_path / "work" / "adjust").glob("*.arrow"))) > 1
+
+
+@pytest.mark.parametrize(
+    ("order", "prune", "longest", "min_count"),
+    [(2, (), 2, 1), (3, (), 3, 4), (3, (0, 2), 3, 2), (4, (), 3, 1), (5, (0, 0, 1), 5, 3)],
+)
+def test_frequent_ngrams_are_those_of_a_slow_count(tmp_path, order, prune, longest, min_count):
+    lines = corpus(order + longest)
+    job = estimation(
+        tmp_path, lines, 3, order=order, prune=prune, longest=longest, min_count=min_count, range_rows=200
+    )
+    target = tmp_path / "model.arpa"
+    job.run(str(target), execute)
+    words = job.vocabulary().to_pylist()
+    counts: Counter[tuple[str, ...]] = Counter()
+    for line in lines:
+        sentence = [w for w in line.split(" ") if w and w not in LEFT_OUT]
+        for k in range(2, longest + 1):
+            counts.update(zip(*(sentence[i:] for i in range(k)), strict=False))
+    wanted = {gram: count for gram, count in counts.items() if count >= min_count}
+    rows = [row for batch in job.frequent() for row in batch.to_pylist()]
+    found = {tuple(words[i] for i in row["words"]): row for row in rows}
+    assert len(found) == len(rows) > 20
+    assert {gram: row["count"] for gram, row in found.items()} == wanted
+    model_says = slow.read_arpa(str(target))
+    for gram, row in found.items():
+        if row["probability"] is None:
+            assert gram not in model_says[len(gram) - 1]
+        else:
+            log = model_says[len(gram) - 1][gram][0]
+            assert math.log10(row["probability"]) == pytest.approx(log, abs=1e-6)
+    assert any(row["probability"] is None for row in rows) == (prune != () and min_count <= prune[-1])
+    job.clear()
+    assert not (tmp_path / "work").exists()
+    with pytest.raises(RuntimeError, match="removed"):
+        job.vocabulary()
+
+
+def test_what_is_longer_than_the_order_is_not_counted(tmp_path):
+    with pytest.raises(ValueError, match=r"longest: expected at most the order, 3, found 4"):
+        estimation(tmp_path, ["a"], 1, order=3, longest=4).run(str(tmp_path / "m"), execute)
 
 
 @pytest.mark.parametrize("lines", [[], [""], ["a"], ["a"] * 9, ["<s>"]])
