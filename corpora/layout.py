@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import codecs
+import difflib
 import re
 from collections.abc import Mapping
 from typing import Any, Literal
@@ -231,6 +232,21 @@ class InputConfig(BaseModel):
     def may_lack_label(self, split: str) -> bool:
         """Whether files and records of the split may come without labels."""
         return self.label_optional and not self.trains(split)
+
+    @model_validator(mode="after")
+    def _splits_that_train(self) -> InputConfig:
+        """Without one that is there, all questions would be read as an evaluation's, and nobody would notice."""
+        shown = ", ".join(map(repr, self.files))
+        if self.train_splits == []:
+            raise ValueError(
+                f"train_splits is empty: name at least one of the splits {shown}, or leave it out"
+            )
+        for name in self.train_splits or ():
+            if name not in self.files:
+                near = difflib.get_close_matches(name, self.files, n=1)
+                hint = f"did you mean {near[0]!r}?" if near else f"there are {shown}"
+                raise ValueError(f"train_splits: there is no split {name!r} in files; {hint}")
+        return self
 
     @model_validator(mode="after")
     def _used(self) -> InputConfig:

@@ -28,7 +28,7 @@ from tests.parity.span_reference import (
     released_answer,
     windows,
 )
-from tests.pipelines.annotated import SAMPLES, config_of, document, encode
+from tests.pipelines.annotated import HELD_OUT, SAMPLES, config_of, document, encode
 
 SPECIAL = {"cls": 2, "sep": 3}
 CLUSTERS = [
@@ -78,7 +78,7 @@ def span_config(trains: bool = True, tokenizer: str | None = None, **encode: Any
     return config_of(
         "span",
         max_length=length,
-        input={"train_splits": ["train" if trains else "other"]},
+        input={} if trains else HELD_OUT,
         encode={"span": encode, **more},
     )
 

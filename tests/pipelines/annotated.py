@@ -118,6 +118,10 @@ def table_of(documents: Sequence[Mapping[str, Any]], *, pair: bool = False, pars
     return pa.Table.from_arrays(columns, schema=schema)
 
 
+HELD_OUT = {"files": {"train": "x.jsonl", "other": "y.jsonl"}, "train_splits": ["other"]}
+"""What makes `train`, the split of every test, one that does not train."""
+
+
 def config_of(task: str, *, groups: Sequence[str] = (), max_length: int = 32, **changes: Any) -> Config:
     """A config over the embedded vocabularies; `changes` replace or extend sections."""
     files = {"format": {"span": "squad", "choice": "race"}.get(task, "jsonl"), "files": "x.jsonl"}

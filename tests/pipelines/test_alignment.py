@@ -18,7 +18,7 @@ from pipelines.annotate.stage import Annotate
 from pipelines.config import Config
 from pipelines.encode.tokenizer import Tokenizer, load_tokenizer
 from tests.pipelines.alignment_reference import Spans, check_intervals, check_row, choices_of
-from tests.pipelines.annotated import DEPRELS, Encoded, config_of, document, encode
+from tests.pipelines.annotated import DEPRELS, HELD_OUT, Encoded, config_of, document, encode
 from tests.pipelines.raw import raw
 
 WORDS = [
@@ -143,7 +143,7 @@ def test_syntax_is_that_of_the_document(task: str, seed: int) -> None:
     if task == "span":
         length = rng.randint(14, 40)
         budget = length - 3 - 8
-        more = {"input": {"train_splits": ["other"]}}
+        more = {"input": HELD_OUT}
         more["encode"] = {
             "span": {"max_question": 8, "doc_stride": rng.randint(1, budget), "misaligned": "widen"}
         }

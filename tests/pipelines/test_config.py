@@ -65,6 +65,24 @@ def test_defaults_and_shorthands(tmp_path: Path) -> None:
             "`text: question`, `text_pair: context`, `label: answers`",
         ),
         ({"task": "choice", "input": {"format": "parquet", "files": "a"}}, "needs format 'race' or 'c3'"),
+        (
+            {
+                "task": "span",
+                "input": {"format": "squad", "files": {"train": "a"}, "train_splits": ["trian"]},
+            },
+            "input: train_splits: there is no split 'trian' in files; did you mean 'train'?",
+        ),
+        (
+            {
+                "task": "span",
+                "input": {"format": "squad", "files": {"a": "a", "b": "b"}, "train_splits": ["x"]},
+            },
+            "input: train_splits: there is no split 'x' in files; there are 'a', 'b'",
+        ),
+        (
+            {"task": "span", "input": {"format": "squad", "files": {"train": "a"}, "train_splits": []}},
+            "input: train_splits is empty: name at least one of the splits 'train', or leave it out",
+        ),
     ],
 )
 def test_wrong_configs_name_the_field_and_the_fix(

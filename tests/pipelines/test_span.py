@@ -22,7 +22,7 @@ from pipelines.encode.stage import Encode
 from pipelines.encode.tokenizer import Tokens
 from pipelines.encode_config import SpanConfig
 from pipelines.ragged import bounds
-from tests.pipelines.annotated import DEPRELS, Encoded, config_of, document, encode, make_stage
+from tests.pipelines.annotated import DEPRELS, HELD_OUT, Encoded, config_of, document, encode, make_stage
 from tests.pipelines.spans import tokens_of
 from tests.pipelines.test_encode import ALL, assert_sound, vocab
 
@@ -315,7 +315,7 @@ def test_c01_only_questions_that_train_must_have_an_answer(tmp_path: Path) -> No
     assert_sound(train)
     assert spans(train) == [("a#0", "2010年"), ("d#0", "公司")]
     assert train.rejects == {"answer_not_in_context": 1, "answer_not_on_tokens": 1, "no_answers": 1}
-    other = config_of("span", max_length=24, encode=encoding, input={"train_splits": ["other"]})
+    other = config_of("span", max_length=24, encode=encoding, input=HELD_OUT)
     held = encode(tmp_path / "held", other, documents)
     assert_sound(held)
     assert spans(held) == [("a#0", "2010年"), ("c#0", "-"), ("d#0", "公司"), ("e#0", "-"), ("f#0", "-")]
@@ -467,7 +467,7 @@ def test_the_fingerprint_is_of_what_this_task_reads(tmp_path: Path) -> None:
     longer = {"span": {"doc_stride": 8}}
     assert of("classify") == of("classify", encode=longer)
     assert of("span") != of("span", encode=longer)
-    assert of("span") != of("span", input={"train_splits": ["dev"]})
+    assert of("span") != of("span", input=HELD_OUT)
     assert of("seq2seq") != of("seq2seq", encode={"seq2seq": {"max_target": 8}})
     assert of("span") == of("span", encode={"seq2seq": {"max_target": 8}, "pretrain": {"duplicates": 3}})
     settings_ = make_stage(tmp_path, config_of("span")).settings()
@@ -512,7 +512,7 @@ def test_any_question_gives_sound_windows(
         groups=ALL,
         max_length=length,
         encode={"span": {"max_question": longest, "doc_stride": stride, "misaligned": misaligned}},
-        input={} if trains else {"train_splits": ["another"]},
+        input={} if trains else HELD_OUT,
     )
     Encode.check(made, "")
     run = encode(tmp_path_factory.mktemp("any"), made, documents)
