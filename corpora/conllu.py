@@ -240,7 +240,7 @@ def _sentence(
     if text is None:
         text, spans = _rebuilt_text(tokens)
     else:
-        spans = _located(tokens, text, line)
+        spans = _located(tokens, text)
     columns = list(zip(*[word.columns for word in words], strict=True))
     starts: list[int] = []
     stops: list[int] = []
@@ -367,7 +367,7 @@ def _rebuilt_text(tokens: list[_Token]) -> tuple[str, list[tuple[int, int]]]:
     return "".join(pieces), spans
 
 
-def _located(tokens: list[_Token], text: str, line: int) -> list[tuple[int, int]]:
+def _located(tokens: list[_Token], text: str) -> list[tuple[int, int]]:
     """Spans of the surface tokens in `text`; only white space may stand between them."""
     spans: list[tuple[int, int]] = []
     at = 0
@@ -377,16 +377,15 @@ def _located(tokens: list[_Token], text: str, line: int) -> list[tuple[int, int]
             at += 1
         if not text.startswith(form, at):
             raise _BadLineError(
-                f"`# text` of the sentence at line {line} does not spell its words: expected {form!r} at "
-                f"character {at}, found {text[at : at + len(form)]!r}; correct `# text`, or remove it "
-                "to have it rebuilt",
+                f"`# text` does not spell the sentence's words: expected {form!r} at character {at}, "
+                f"found {text[at : at + len(form)]!r}; correct `# text`, or remove it to have it rebuilt",
                 token.row.line,
             )
         spans.append((at, at + len(form)))
         at += len(form)
     if text[at:].strip():
         raise _BadLineError(
-            f"`# text` goes on after the last word of the sentence at line {line}: {text[at:][:_EXCERPT]!r}",
+            f"`# text` goes on after the sentence's last word: {text[at:][:_EXCERPT]!r}",
             tokens[-1].row.line,
         )
     return spans

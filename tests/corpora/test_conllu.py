@@ -152,7 +152,7 @@ BAD = {
         3,
         "expected 'c' at character 1, found 'b'",
     ),
-    "text longer": ("# text = a b\n" + row("1", "a"), 2, "goes on after the last word"),
+    "text longer": ("# text = a b\n" + row("1", "a"), 2, "goes on after the sentence's last word"),
     "no words": (row("0.1", "a"), 1, "empty nodes only"),
 }
 

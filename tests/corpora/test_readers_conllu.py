@@ -226,6 +226,14 @@ def test_bad_sentences_name_the_line(
     json.loads(got.rejects[0].to_json())
 
 
+@pytest.mark.parametrize("said", ["ab", "b c"])
+def test_a_wrong_text_is_told_at_a_line_of_the_file_alone(read_bank: Callable[..., Read], said: str) -> None:
+    good = word(1, "ok", 0)
+    (reject,) = read_bank(f"{good}\n\n# text = {said}\n{word(1, 'b', 0)}\n").rejects
+    assert reject.line == 4 and "`# text`" in reject.detail
+    assert "line" not in reject.detail
+
+
 def test_a_document_that_is_too_long_is_rejected_and_not_held(
     read_bank: Callable[..., Read], monkeypatch: pytest.MonkeyPatch
 ) -> None:
