@@ -25,6 +25,8 @@ TOKENIZER = "tokenizer.json"
 COARSE_TOKENS = "coarse_tokens.txt"
 GRAPH = "graph"
 ANNOTATED = "annotated"
+_SAVED = ("state.json", "dataset_dict.json")
+"""What `datasets.save_to_disk` leaves beside its Arrow files, or around the folders of several splits."""
 _WORK = "_work"
 _UNFINISHED = "the run that writes here did not finish; run the same command again to continue"
 
@@ -169,7 +171,14 @@ def open_folder(path: str | Path) -> Folder:
         FolderError: no such folder, no shards in it, or files of another project or release.
     """
     path = str(path)
-    found = [(m, m.group()) for n in _names(path) if (m := SHARD_NAME.fullmatch(n))]
+    names = _names(path)
+    if saved := next((name for name in _SAVED if name in names), None):
+        raise FolderError(
+            f"{legible(path)} was saved by the library `datasets` ({saved} says so) and is no folder that "
+            "`treegraft preprocess` wrote. `datasets.load_from_disk` reads it; as a corpus of a config it is "
+            f"`input: {{format: dataset, files: {{train: {legible(path)}}}}}`"
+        )
+    found = [(m, m.group()) for n in names if (m := SHARD_NAME.fullmatch(n))]
     if not found:
         raise FolderError(_why_no_shards(path))
     shards: dict[str, list[Shard]] = {}
@@ -240,4 +249,5 @@ def _finished(path: str) -> bool:
 
 
 def _holds_shards(path: str) -> bool:
-    return any(SHARD_NAME.fullmatch(name) for name in _names(path))
+    names = _names(path)
+    return any(map(SHARD_NAME.fullmatch, names)) and not {*_SAVED} & {*names}

@@ -16,7 +16,7 @@ from rich.cells import cell_len
 from rich.console import Console
 
 from pipelines.view.branchview import Branch, TreeToken, Triple
-from pipelines.view.folder import FolderError
+from pipelines.view.folder import FolderError, open_folder
 from pipelines.view.inspect import load, render_row, show
 from pipelines.view.inspect_html import _levels
 from pipelines.view.legible import clip, legible, legible_token
@@ -734,6 +734,21 @@ def test_folders_that_are_no_datasets(dataset: Path, tmp_path: Path) -> None:
     (tmp_path / "e" / "train-00000-of-00001.arrow").write_bytes(b"ARROW1\0\0")
     with pytest.raises(FolderError, match="not a whole Arrow IPC file"):
         printed(tmp_path / "e")
+
+
+def test_a_folder_that_datasets_saved_is_told_as_such(tmp_path: Path) -> None:
+    datasets = pytest.importorskip("datasets")
+    one = datasets.Dataset.from_dict({"text": ["a", "b"]})
+    one.save_to_disk(tmp_path / "two" / "one")
+    datasets.DatasetDict({"train": one}).save_to_disk(tmp_path / "all")
+    for folder in ("two/one", "all", "all/train"):
+        with pytest.raises(
+            FolderError, match=r"saved by the library `datasets`.*input: {format: dataset, files"
+        ):
+            open_folder(tmp_path / folder)
+    with pytest.raises(FolderError, match="not a dataset folder") as error:
+        open_folder(tmp_path / "two")
+    assert "did not finish" not in str(error.value)
 
 
 def test_an_unfinished_folder_is_shown_with_a_note(dataset: Path) -> None:
