@@ -11,7 +11,9 @@ from __future__ import annotations
 
 import bz2
 import errno
+import functools
 import glob
+import importlib.util
 import io
 import itertools
 import os
@@ -35,6 +37,13 @@ _TEMPORARY_NAME = re.compile(re.escape(TEMPORARY) + r"(?:[A-Za-z0-9]+-)?\d+-\d+-
 """`.tmp-<host>-<pid>-<n>-<name>`; folders of graphs have no host."""
 
 _CODECS = {".gz": "gzip", ".bz2": "bz2", ".zst": "zstd"}
+_BEAM_EXTRAS = {
+    "gs": ("gcp", "google.cloud.storage"),
+    "s3": ("aws", "boto3"),
+    "hdfs": ("hadoop", "hdfs"),
+    "azfs": ("azure", "azure.storage.blob"),
+}
+"""Scheme to Beam's extra that brings it, and a module that comes with it."""
 _OUT_OF_SPACE = {errno.ENOSPC, errno.EDQUOT}
 _counter = itertools.count()
 
@@ -89,7 +98,26 @@ def _remote(path: str) -> Any:
         raise ImportError(
             f"{path!r} is not a local path and needs Beam: pip install 'treegraft[pipelines]'"
         ) from None
+    _known_scheme(path.partition("://")[0])
     return FileSystems
+
+
+@functools.cache
+def _known_scheme(scheme: str) -> None:
+    """OSError for a filesystem that Beam does not know, or only with a package that is missing."""
+    from apache_beam.io.filesystem import FileSystem
+
+    extra, module = _BEAM_EXTRAS.get(scheme, ("", ""))
+    try:
+        missing = bool(extra) and importlib.util.find_spec(module) is None
+    except ModuleNotFoundError:  # of a package around it
+        missing = True
+    if missing:
+        raise OSError(f"{scheme}:// needs a package that is not here: pip install 'apache-beam[{extra}]'")
+    known = {system.scheme() for system in FileSystem.get_all_subclasses()} | _BEAM_EXTRAS.keys()
+    if scheme not in known:
+        shown = ", ".join(sorted(name for name in known if name))
+        raise OSError(f"no filesystem is known for {scheme}://; known are {shown}, and local paths")
 
 
 # --- finding ----------------------------------------------------------------------------------

@@ -2,11 +2,12 @@
 
 `datasets.save_to_disk` writes a folder for each split, `state.json` beside its `data-*.arrow` files, and
 `dataset_dict.json` around several. A pattern may name a split's folder or the one around them, of which the
-split of the config's own name is then taken.
+split of the config's own name is then taken; which ones no split takes is told (`splits_left_out`).
 """
 
 from __future__ import annotations
 
+import errno
 import glob
 import itertools
 import json
@@ -27,21 +28,41 @@ _STATE, _DICT = "state.json", "dataset_dict.json"
 def expand_dataset(pattern: str, split: str, root: str) -> list[files.FileInfo]:
     """The Arrow files that a pattern names, in the order in which the dataset has them.
 
-    Paths come back as `files.expand` gives them: relative to `root` where the pattern is. A pattern of files is
-    taken as such.
+    Paths come back as `files.expand` gives them: relative to `root` where the pattern is. A pattern of such Arrow
+    files is taken as it is.
 
     Raises:
         FileNotFoundError: nothing matches, or a file of the dataset is missing.
-        ValueError: a folder is no saved dataset, lacks the split, or was saved in a way that cannot be read.
+        ValueError: what matches is no saved dataset, lacks the split, or was saved in a way that cannot be read.
     """
-    found: list[files.FileInfo] = []
     folders = _folders(pattern, root)
     if not folders:
-        return files.expand(pattern, root)
-    for folder in folders:
-        own = _split_folder(folder, split, root)
-        found += [info for name in _data_files(own, root) for info in files.expand(name, root)]
-    return found
+        found = files.expand(pattern, root)
+        if others := [info.path for info in found if not info.path.endswith(".arrow")]:
+            raise ValueError(
+                f"input.files.{split}: {others[0]!r} is a file; `format: dataset` is for folders that "
+                "`save_to_disk` wrote. Name such a folder, or the format that the file has"
+            )
+        return found
+    return [info for folder in folders for info in _data_files(_split_folder(folder, split, root), root)]
+
+
+def splits_left_out(layout: InputConfig, root: str) -> dict[str, list[str]]:
+    """Of each folder around several splits that the config names: those that none of the config's splits takes.
+
+    Raises:
+        ValueError: a folder lacks a split, or is damaged.
+    """
+    taken: set[str] = set()
+    around: dict[str, list[str]] = {}
+    for split, patterns in layout.files.items():
+        for folder in itertools.chain.from_iterable(_folders(pattern, root) for pattern in patterns):
+            own = _split_folder(folder, split, root)
+            taken.add(own)
+            if own != folder:
+                around[folder] = _splits(folder, root) or []
+    left = {f: [s for s in splits if files.join(f, s) not in taken] for f, splits in around.items()}
+    return {folder: splits for folder, splits in left.items() if splits}
 
 
 def _folders(pattern: str, root: str) -> list[str]:
@@ -54,14 +75,22 @@ def _folders(pattern: str, root: str) -> list[str]:
     return [name.rstrip("/") or name for name in names if Path(files.join(root, name)).is_dir()]
 
 
-def _split_folder(folder: str, split: str, root: str) -> str:
+def _splits(folder: str, root: str) -> list[str] | None:
+    """Names of the splits in a folder around several; None for another folder."""
     if not files.exists(files.join(root, files.join(folder, _DICT))):
-        return folder
+        return None
     splits = _read(files.join(folder, _DICT), root).get("splits")
     if not isinstance(splits, list) or not all(isinstance(s, str) for s in splits):
         raise ValueError(
             f"{files.join(folder, _DICT)}: expected a list of names in `splits`, found {splits!r}"
         )
+    return splits
+
+
+def _split_folder(folder: str, split: str, root: str) -> str:
+    splits = _splits(folder, root)
+    if splits is None:
+        return folder
     if split not in splits:
         raise ValueError(
             f"input.files.{split}: the dataset {folder!r} has the splits {', '.join(map(repr, splits))}, not "
@@ -70,7 +99,8 @@ def _split_folder(folder: str, split: str, root: str) -> str:
     return files.join(folder, split)
 
 
-def _data_files(folder: str, root: str) -> list[str]:
+def _data_files(folder: str, root: str) -> Iterator[files.FileInfo]:
+    """The files of one split's folder, found by their very names."""
     where = files.join(folder, _STATE)
     if not files.exists(files.join(root, where)):
         raise ValueError(
@@ -97,7 +127,12 @@ def _data_files(folder: str, root: str) -> list[str]:
             or "\0" in name
         ):
             raise ValueError(f"{where}: expected names of files in `_data_files`, found {name!r}")
-    return [files.join(folder, name) for name in names]
+        try:
+            yield from files.expand(glob.escape(files.join(folder, name)), root)
+        except FileNotFoundError:
+            raise FileNotFoundError(
+                errno.ENOENT, f"{where} lists {name!r}, but there is no such file beside it"
+            ) from None
 
 
 def _read(name: str, root: str) -> dict[str, Any]:

@@ -19,6 +19,7 @@ from corpora.blocks import Block, Part
 from corpora.layout import InputConfig
 from corpora.manifest import MANIFEST, Manifest, ManifestError, read_manifest, write_manifest
 from corpora.plan import plan_blocks
+from corpora.tableplan import splits_left_out
 from pipelines import engine, refusals, watched
 from pipelines.annotate.stage import Annotate
 from pipelines.config import Config, ConfigError
@@ -55,7 +56,7 @@ class Plan:
 def plan_annotate(config: Config, config_path: str, options: Options, drops: Drops | None = None) -> Plan:
     """Blocks of the raw corpus, and which documents to leave out. Raises ConfigError before any work."""
     try:
-        blocks = plan_blocks(config.input, str(Path(config_path).resolve().parent), config.run.block_bytes)
+        blocks = plan_blocks(config.input, _folder_of(config_path), config.run.block_bytes)
     except OSError as error:
         raise ConfigError(f"input.files: {error.strerror or error}") from None
     stage = Annotate(config, config_path, drops)
@@ -66,6 +67,22 @@ def plan_annotate(config: Config, config_path: str, options: Options, drops: Dro
         config.run.max_reject_fraction,
         source=config.input,
     )
+
+
+def _folder_of(config_path: str) -> str:
+    return str(Path(config_path).resolve().parent)
+
+
+def _note_splits_left_out(config: Config, config_path: str, options: Options) -> None:
+    """A folder of several splits that is named for one of them: the others are not read, which must be said."""
+    if config.input.format != "dataset":
+        return
+    for folder, splits in splits_left_out(config.input, _folder_of(config_path)).items():
+        note = (
+            f"note: {folder} holds more splits, which no split of input.files takes: {', '.join(splits[:10])}"
+        )
+        example = f"; `{splits[0]}: {folder}` beside the others would take one"
+        options.console.print(Text(legible(note + example)), soft_wrap=True)
 
 
 def plan_encode(
@@ -215,7 +232,9 @@ def annotate(config: Config, config_path: str, options: Options) -> Manifest:
             config, config_path, options
         )  # what is wrong there stops before the search for duplicates
         drops = dedup(config, config_path, options)
-    return run_plan(plan_annotate(config, config_path, options, drops), options)
+    plan = plan_annotate(config, config_path, options, drops)
+    _note_splits_left_out(config, config_path, options)
+    return run_plan(plan, options)
 
 
 def dedup(config: Config, config_path: str, options: Options) -> Drops:
@@ -293,6 +312,7 @@ def describe_plan(config: Config, config_path: str, options: Options) -> dict[st
     """What `--dry-run` prints: per split blocks, bytes as stored and files. A graph must be there, too."""
     check_graph(config, config_path, options.console)
     plan = plan_annotate(config, config_path, options)
+    _note_splits_left_out(config, config_path, options)
     if config.dedup is not None:
         Deduplication(config, config_path, options.out, config.dedup)
     splits: dict[str, Counter[str]] = {}

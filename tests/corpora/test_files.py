@@ -4,6 +4,7 @@ import bz2
 import errno
 import gc
 import gzip
+import importlib.util
 import os
 import pickle
 import shutil
@@ -339,3 +340,23 @@ def test_a_uri_without_beam_names_the_pip_line(monkeypatch: pytest.MonkeyPatch) 
     monkeypatch.setitem(sys.modules, "apache_beam.io.filesystems", None)
     with pytest.raises(ImportError, match=r"pip install 'treegraft\[pipelines\]'"):
         files.exists("gs://bucket/a")
+
+
+@pytest.mark.parametrize(
+    ("uri", "module", "message"),
+    [
+        ("s3://b/x*.txt", "boto3", r"pip install 'apache-beam\[aws\]'"),
+        ("gs://b/x.txt", "google.cloud.storage", r"pip install 'apache-beam\[gcp\]'"),
+        ("hdfs://b/x.txt", "hdfs", r"pip install 'apache-beam\[hadoop\]'"),
+        ("http://b/x.txt", "", r"no filesystem is known for http://; known are .*s3"),
+    ],
+)
+def test_a_filesystem_that_is_not_installed_names_the_pip_line(
+    uri: str, module: str, message: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    real = importlib.util.find_spec
+    monkeypatch.setattr(importlib.util, "find_spec", lambda name: None if name == module else real(name))
+    files._known_scheme.cache_clear()
+    for ask in (files.expand, files.open_read, files.exists):
+        with pytest.raises(OSError, match=message):
+            ask(uri)

@@ -25,6 +25,7 @@ from corpora.plan import plan_blocks
 from corpora.readers import ipc, read_block, tables
 from corpora.readers.columns import ColumnError
 from corpora.readers.tablefiles import CorruptTableError, TableFile
+from corpora.tableplan import splits_left_out
 from tests.corpora.conftest import Read, read_layout
 from tests.corpora.test_files import remote  # noqa: F401  (a fixture)
 
@@ -502,6 +503,11 @@ def test_folders_that_are_no_dataset(saved: Path, tmp_path: Path) -> None:
         _saved(tmp_path, files="bare")
     with pytest.raises(FileNotFoundError):
         _saved(tmp_path, files="nowhere")
+    (tmp_path / "plain.tsv").write_text("text\tlabel\na\tb\n")
+    with pytest.raises(
+        ValueError, match=r"input.files.train: 'plain.tsv' is a file; `format: dataset` is for"
+    ):
+        _saved(tmp_path, files="plain.tsv")
     for broken, message in (
         (
             {**state, "_data_files": [{"filename": "../train/data-00000-of-00003.arrow"}]},
@@ -520,6 +526,42 @@ def test_folders_that_are_no_dataset(saved: Path, tmp_path: Path) -> None:
         _saved(tmp_path, files="d/test")
     with pytest.raises(ValueError, match="twice"):
         _saved(tmp_path, files={"train": ["d", "d/train"]})
+
+
+@pytest.mark.parametrize("folder", ["d[1]", "e"])
+def test_files_of_a_dataset_are_named_literally(saved: Path, tmp_path: Path, folder: str) -> None:
+    shutil.copytree(saved / "d" / "test", tmp_path / folder)
+    assert len(_saved(tmp_path, files=folder).rows) == 3
+    where = tmp_path / folder / "state.json"
+    state = json.loads(where.read_text())
+    (name,) = (f["filename"] for f in state["_data_files"])
+    for other in ("data-*.arrow", "data-0000?-of-00001.arrow", "[d]" + name[1:], "gone.arrow"):
+        where.write_text(json.dumps({**state, "_data_files": [{"filename": other}]}))
+        with pytest.raises(FileNotFoundError) as error:
+            _saved(tmp_path, files=folder)
+        assert f"state.json lists {other!r}, but" in str(error.value)
+    (tmp_path / folder / "gone.arrow").symlink_to(name)
+    assert len(_saved(tmp_path, files=folder).rows) == 3
+
+
+@pytest.mark.parametrize(
+    ("named", "left"),
+    [
+        ("d", {"d": ["test"]}),
+        ({"dev": "d/"}, None),
+        ({"train": "d", "test": "d"}, {}),
+        ({"train": "d", "dev": "d/test"}, {}),
+        ("d/train", {}),
+        ({"test": "d"}, {"d": ["train"]}),
+    ],
+)
+def test_splits_of_a_dataset_that_no_split_takes(saved: Path, named: Any, left: Any) -> None:
+    layout = InputConfig.model_validate({"format": "dataset", "files": named})
+    if left is None:
+        with pytest.raises(ValueError, match="has the splits 'train', 'test'"):
+            splits_left_out(layout, str(saved))
+    else:
+        assert splits_left_out(layout, str(saved)) == left
 
 
 # --- files that are not what they should be ---------------------------------------------------
