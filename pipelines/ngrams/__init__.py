@@ -46,6 +46,6 @@ A worker holds a few million rows; largest is what cannot be cut: the n-grams of
 float32, as in `lmplz`, and each is computed from sums of integers, so no order of adding can change a byte.
 
 What differs from `lmplz` on purpose: `<s>`, `</s>` and `<unk>` in the text are left out and counted, as with its
-`--skip_symbols`, and so is `<UNK>`, which `lmplz` takes for a word and all readers for `<unk>`; a last line without an end is a sentence like any other; `</s>` is in the model of an empty corpus,
-and never pruned.
+`--skip_symbols`, and so is `<UNK>`, which `lmplz` takes for a word and all readers for `<unk>`; a last line without
+an end is a sentence like any other; `</s>` is in the model of an empty corpus, and never pruned.
 """
