@@ -16,6 +16,9 @@ from pipelines.view.reasons import MENTIONS, in_words
 
 PLAIN_SECONDS = 10.0
 """Where output is no terminal, a progress line this often."""
+_TELLING = 0.05
+"""Share of the bytes to be done that must be done before they tell the time left: a small block that was done first
+would make it hours."""
 
 
 def make_console(*, stderr: bool = False) -> Console:
@@ -26,8 +29,8 @@ def make_console(*, stderr: bool = False) -> Console:
 class StageProgress:
     """Blocks, documents, tokens, rejects, rate and time left of one stage.
 
-    A terminal gets a live bar, a log file a line every ten seconds. Time left counts input bytes, of
-    finished blocks only until one is finished.
+    A terminal gets a live bar, a log file a line every ten seconds. Time left counts input bytes of finished
+    blocks, from when the first worker had something to tell: models are loaded once.
     """
 
     def __init__(
@@ -37,21 +40,26 @@ class StageProgress:
         self._blocks, self._bytes, self._already = blocks, max(total_bytes, 1), already
         self._done_bytes = done_bytes
         self._start = self._last_line = time.monotonic()
+        self._began: float | None = None
         self._bar: Progress | None = None
         self._task: TaskID | None = None
 
     def __enter__(self) -> StageProgress:
         if self._console.is_terminal:
             self._bar = Progress(
-                TextColumn("[bold]{task.description}"),
+                TextColumn("{task.description}", "bold", markup=False),
                 BarColumn(bar_width=24),
-                TextColumn("{task.fields[facts]}"),
+                TextColumn("{task.fields[facts]}", markup=False),
+                TextColumn("{task.fields[rejects]}", "red", markup=False),
+                TextColumn("{task.fields[left]}", markup=False),
                 TimeElapsedColumn(),
                 console=self._console,
                 transient=True,
             )
             self._bar.start()
-            self._task = self._bar.add_task(self._title, total=self._bytes, facts="starting workers")
+            self._task = self._bar.add_task(
+                self._title, total=self._bytes, facts="starting workers", rejects="", left=""
+            )
         return self
 
     def __exit__(
@@ -61,17 +69,27 @@ class StageProgress:
             self._bar.stop()
 
     def __call__(self, totals: Counter[str]) -> None:
-        seconds = time.monotonic() - self._start
-        facts = _facts(totals, self._already + totals["blocks"], self._blocks, seconds)
-        moved = totals["bytes"]
-        if moved:
-            left = seconds * (self._bytes - self._done_bytes - moved) / moved
-            facts += f" · {_duration(left)} left"
+        now = time.monotonic()
+        if self._began is None and totals:
+            self._began = now
+        fields = {
+            "facts": _facts(totals, self._already + totals["blocks"], self._blocks, now - self._start),
+            "rejects": f"{totals['rejects']:,} rejects" if totals["rejects"] else "",
+            "left": self._left(totals["bytes"], now),
+        }
         if self._bar is not None and self._task is not None:
-            self._bar.update(self._task, completed=self._done_bytes + moved, facts=facts)
-        elif time.monotonic() - self._last_line >= PLAIN_SECONDS:
-            self._last_line = time.monotonic()
-            self._console.print(f"{self._title}: {facts}", highlight=False)
+            self._bar.update(self._task, completed=self._done_bytes + totals["bytes"], **fields)
+        elif now - self._last_line >= PLAIN_SECONDS:
+            self._last_line = now
+            line = " · ".join(filter(None, fields.values()))
+            self._console.print(f"{self._title}: {line}", highlight=False)
+
+    def _left(self, moved: int, now: float) -> str:
+        """Time left at the speed so far, once that is known."""
+        wanted = self._bytes - self._done_bytes
+        if self._began is None or moved < _TELLING * wanted or not moved:
+            return ""
+        return f"{_duration((now - self._began) * (wanted - moved) / moved)} left"
 
 
 def _facts(totals: Mapping[str, int], blocks: int, all_blocks: int, seconds: float) -> str:
@@ -80,8 +98,6 @@ def _facts(totals: Mapping[str, int], blocks: int, all_blocks: int, seconds: flo
     unit = "tokens" if totals.get("tokens") else "words"
     if totals.get(unit) and seconds > 0:
         parts.append(f"{totals[unit] / seconds:,.0f} {unit}/s")
-    if totals.get("rejects"):
-        parts.append(f"[red]{totals['rejects']:,} rejects[/red]")
     return " · ".join(parts)
 
 
