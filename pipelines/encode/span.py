@@ -10,6 +10,7 @@ Shapes: P questions, G gold answers of all questions, R windows, N flat tokens o
 
 from __future__ import annotations
 
+import unicodedata
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -74,12 +75,14 @@ class Targets:
     """[P], one past the last; -1 without a target"""
     located: NDArray[np.bool_]
     """[P], some gold answer's place in the text is known, whether on whole tokens or not"""
+    touched: NDArray[np.bool_]
+    """[P], and some token holds one of its characters"""
     widened: NDArray[np.bool_]
     """[P], the target's tokens stand for more than the answer"""
 
     def only(self, keep: NDArray[np.bool_]) -> Targets:
         """Those of some of the questions."""
-        return Targets(self.starts[keep], self.stops[keep], self.located[keep], self.widened[keep])
+        return Targets(*(column[keep] for column in vars(self).values()))
 
 
 def find_targets(texts: Texts, tokens: Tokens, contexts: Ints, answers: Answers, misaligned: str) -> Targets:
@@ -87,7 +90,8 @@ def find_targets(texts: Texts, tokens: Tokens, contexts: Ints, answers: Answers,
 
     It can if its place is known, some token holds one of its characters, and (with `misaligned: drop`) its
     first token begins and its last one ends with it. What lies at its edges without being in any token (white
-    space, controls) does not count; nor does white space that a token of some tokenizers has at its edge.
+    space, controls) does not count; nor does white space that a token of some tokenizers has at its edge, nor marks
+    on the answer's last letter that the gold answer lacks (a variation selector of an emoji).
 
     Args:
         contexts: [P], text that each question is about.
@@ -108,16 +112,17 @@ def find_targets(texts: Texts, tokens: Tokens, contexts: Ints, answers: Answers,
     for i in np.flatnonzero(loose).tolist():
         string = texts.strings[text[i]]
         over = string[tokens.starts[first[i]] : begin[i]] + string[end[i] : tokens.stops[stop[i] - 1]]
-        loose[i] = bool(over.strip())
+        loose[i] = any(not (char.isspace() or unicodedata.category(char) == "Mn") for char in over)
     fit = np.flatnonzero(held & ~loose if misaligned == "drop" else held)
     of, place = np.unique(question[known[fit]], return_index=True)  # the first of each question
     chosen = fit[place]
     starts, stops = np.full(count, _UNKNOWN, np.int64), np.full(count, _UNKNOWN, np.int64)
     starts[of], stops[of] = first[chosen], stop[chosen]
-    located, widened = np.zeros(count, dtype=bool), np.zeros(count, dtype=bool)
+    located, touched, widened = (np.zeros(count, dtype=bool) for _ in range(3))
     located[question[known]] = True
+    touched[question[known[held]]] = True
     widened[of] = loose[chosen]
-    return Targets(starts, stops, located, widened)
+    return Targets(starts, stops, located, touched, widened)
 
 
 # --- windows ----------------------------------------------------------------------------------

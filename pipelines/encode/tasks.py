@@ -5,7 +5,7 @@ The columns that every task has are `pipelines.encode.columns`'s matter.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -23,6 +23,7 @@ from pipelines.encode.choice import choice_labels
 from pipelines.encode.columns import Frame
 from pipelines.encode.labels import Labels, first_pieces, source_tokens
 from pipelines.encode.lists import List, list_array
+from pipelines.encode.marks import cover_marks
 from pipelines.encode.pretrain import pretrain_rows, sentence_bounds
 from pipelines.encode.seq2seq import seq2seq_rows
 from pipelines.encode.source import flat_list
@@ -38,9 +39,10 @@ _DETAILS = {
     "bad_label": "expected the index of the right choice, found {label!r} for {choices} choices",
     "no_answers": "expected a gold answer in a split that trains, found none and no `is_impossible`",
     "answer_not_in_context": "expected a gold answer whose place in the text is known, found none",
-    "answer_not_on_tokens": "expected a gold answer that begins and ends with a token, found {answers}; "
-    "`encode.span.misaligned: widen` takes all tokens that touch it",
+    "answer_not_on_tokens": "expected a gold answer that begins and ends with a token, found {answers}; {advice}",
 }
+_WIDEN = "`encode.span.misaligned: widen` takes all tokens that touch it"
+_UNTOUCHED = "no token touches it, the tokenizer removes its characters (controls, spaces)"
 
 
 @dataclass(frozen=True)
@@ -74,7 +76,7 @@ class Tasks:
         """Rows of a batch. Raises LabelError for a label that the dataset does not know."""
         if self._config.task == "tag":
             return self._tag(batch, out)
-        tokens = self._tokenizer.encode_texts(batch.texts.strings)
+        tokens = cover_marks(self._tokenizer.encode_texts(batch.texts.strings), batch.texts)
         cutter = Cutter(batch.texts.strings, tokens)
         make = {
             "pretrain": self._pretrain,
@@ -112,6 +114,7 @@ class Tasks:
         starts, offsets = flat_list(table["tag_starts"])
         stops, _ = flat_list(table["tag_stops"])
         tokens, units, empty = self._tokenizer.encode_units(strings, starts, stops, offsets)
+        tokens = cover_marks(tokens, batch.texts)
         out.count(units_without_pieces=empty)
         labels = self._labels.of_units(table, batch.split, np.diff(offsets))
         unlabelled = table["tag_starts"].is_null().to_numpy()
@@ -138,7 +141,9 @@ class Tasks:
         if self._config.input.trains(batch.split):
             _reject(table, keep[lacking & ~given], "no_answers", out)
             _reject(table, keep[lacking & given & ~off_tokens], "answer_not_in_context", out)
-            _reject(table, keep[off_tokens], "answer_not_on_tokens", out)
+            for touched, advice in ((True, _WIDEN), (False, _UNTOUCHED)):
+                off = keep[off_tokens & (targets.touched == touched)]
+                _reject(table, off, "answer_not_on_tokens", out, advice=advice)
             keep, targets = keep[~lacking], targets.only(~lacking)
         else:
             out.count(answers_not_on_tokens=int(off_tokens.sum()))
@@ -158,12 +163,13 @@ class Tasks:
     def _choice(self, batch: Batch, tokens: Tokens, cutter: Cutter, out: BlockWriter) -> Made:
         table, owners = batch.table, batch.owners
         sizes = np.bincount(owners, minlength=len(table))
-        bare = np.zeros(len(table), dtype=bool)
-        bare[owners[(np.diff(tokens.offsets)[batch.pairs] == 0).any(axis=1)]] = True
+        without = _without_tokens(batch, np.diff(tokens.offsets))
+        bare = np.isin(np.arange(len(table)), list(without))
         labels, bad = choice_labels(table["label"], sizes)
         bad &= ~bare & (sizes > 0)
-        for which, reason in ((sizes == 0, "no_choices"), (bare, "no_tokens"), (bad, "bad_label")):
-            _reject(table, np.flatnonzero(which), reason, out, sizes)
+        _reject(table, np.flatnonzero(sizes == 0), "no_choices", out)
+        _reject(table, list(without), "no_tokens", out, excerpts=without)
+        _reject(table, np.flatnonzero(bad), "bad_label", out, choices=sizes)
         good = ~(bare | bad | (sizes == 0))
         keep, mine = np.flatnonzero(good), np.flatnonzero(good[owners])
         rows = classify_rows(tokens, batch.pairs[mine], self._encode.max_length, cutter, owners[mine])
@@ -200,23 +206,43 @@ class Tasks:
         sizes = np.append(
             np.diff(tokens.offsets), int(self._config.task == "classify")
         )  # the last of no text
-        bare = (sizes[batch.pairs] == 0).any(axis=1)
-        _reject(batch.table, np.flatnonzero(bare), "no_tokens", out)
-        return np.flatnonzero(~bare)
+        without = _without_tokens(batch, sizes)
+        _reject(batch.table, list(without), "no_tokens", out, excerpts=without)
+        return np.delete(np.arange(len(batch.owners)), list(without))
+
+
+def _without_tokens(batch: Batch, sizes: Ints) -> dict[int, str]:
+    """Documents with a text that has none of `sizes` tokens, rising, and the first such text of each."""
+    empty = sizes[batch.pairs] == 0
+    at = np.flatnonzero(empty.any(axis=1))
+    documents, first = np.unique(batch.owners[at], return_index=True)
+    texts = batch.pairs[at[first], empty[at[first]].argmax(axis=1)].tolist()
+    shown = ["" if text == NONE else batch.texts.strings[text] for text in texts]
+    return dict(zip(documents.tolist(), shown, strict=True))
 
 
 def _reject(
-    table: pa.Table, which: Sequence[int] | Ints, reason: str, out: BlockWriter, choices: Ints | None = None
+    table: pa.Table,
+    which: Sequence[int] | Ints,
+    reason: str,
+    out: BlockWriter,
+    *,
+    choices: Ints | None = None,
+    advice: str = "",
+    excerpts: Mapping[int, str] | None = None,
 ) -> None:
+    """Reject documents `which`; `excerpts` are what to show of each, where it isn't the (first) text."""
     for index in np.asarray(which).tolist():
         path, _, byte = table["source"][index].as_py().rpartition("@")
         facts: dict[str, Any] = {}
         if reason == "bad_label" and choices is not None:
             facts = {"label": table["label"][index].as_py(), "choices": int(choices[index])}
         elif reason == "answer_not_on_tokens":
-            facts = {"answers": ", ".join(map(repr, table["answers"][index].as_py()))[:EXCERPT_CHARS]}
-        excerpt = table["text"][index].as_py()[:EXCERPT_CHARS]
-        out.reject(Reject(path, int(byte), None, reason, _DETAILS[reason].format(**facts), excerpt))
+            answers = ", ".join(map(repr, table["answers"][index].as_py()))[:EXCERPT_CHARS]
+            facts = {"answers": answers, "advice": advice}
+        shown = table["text"][index].as_py() if excerpts is None else excerpts[index]
+        details = _DETAILS[reason].format(**facts)
+        out.reject(Reject(path, int(byte), None, reason, details, shown[:EXCERPT_CHARS]))
 
 
 # --- label columns ----------------------------------------------------------------------------

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import random
 import tempfile
+import unicodedata
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -52,16 +53,26 @@ def spans_in(tokenizer: Tokenizer) -> Any:
     @cache
     def tokenize(text: str) -> Spans:
         made = tokenizer.encode_texts([text])
-        return list(zip(made.starts.tolist(), made.stops.tolist(), strict=True))
+        return with_marks(text, made.starts.tolist(), made.stops.tolist())
 
     return tokenize
+
+
+def with_marks(text: str, starts: list[int], stops: list[int]) -> Spans:
+    """Token spans, each with the marks behind it that no token holds."""
+    wider = []
+    for start, stop, limit in zip(starts, stops, [*starts[1:], len(text)], strict=True):
+        while stop < limit and unicodedata.category(text[stop]) == "Mn":
+            stop += 1
+        wider.append((start, stop))
+    return wider
 
 
 def spans_of_units(tokenizer: Tokenizer, one: dict[str, Any]) -> Any:
     """Token spans of a labelled sequence: each source token is tokenized by itself."""
     starts, stops = one["tag_starts"], one["tag_stops"]
     made, _, _ = tokenizer.encode_units([one["text"]], starts, stops, [0, len(starts)])
-    spans = list(zip(made.starts.tolist(), made.stops.tolist(), strict=True))
+    spans = with_marks(one["text"], made.starts.tolist(), made.stops.tolist())
     return lambda text: spans
 
 

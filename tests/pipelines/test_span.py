@@ -73,7 +73,7 @@ def windows(
     tokens = tokens_of(texts)
     first, stop = (n + asked if n >= 0 else -1 for n in target)
     none = np.zeros(1, dtype=bool)
-    targets = Targets(np.array([first]), np.array([stop]), none, none)
+    targets = Targets(np.array([first]), np.array([stop]), none, none, none)
     return span_rows(
         tokens,
         np.array([[0, 1]]),
@@ -162,7 +162,7 @@ def windows_of_100() -> Any:
     texts = ["q" * 100, "c" * 500]
     tokens = tokens_of(texts)
     none = np.zeros(1, dtype=bool)
-    targets = Targets(np.array([-1]), np.array([-1]), none, none)
+    targets = Targets(np.array([-1]), np.array([-1]), none, none, none)
     settings_ = SpanConfig(max_question=64, doc_stride=32)
     return span_rows(
         tokens, np.array([[0, 1]]), np.array([0]), targets, settings_, 128, Cutter(texts, tokens)
@@ -189,7 +189,7 @@ def test_c27_cuts_move_back_to_whole_clusters(
         tokens,
         np.array([[0, 1]]),
         np.array([0]),
-        Targets(np.array([-1]), np.array([-1]), none, none),
+        Targets(np.array([-1]), np.array([-1]), none, none, none),
         SpanConfig(max_question=1, doc_stride=stride),
         length + 4,
         Cutter(texts, tokens),
@@ -206,7 +206,7 @@ def test_a_cluster_longer_than_a_window_is_cut_rather_than_looped_over() -> None
         tokens,
         np.array([[0, 1]]),
         np.array([0]),
-        Targets(np.array([-1]), np.array([-1]), none, none),
+        Targets(np.array([-1]), np.array([-1]), none, none, none),
         SpanConfig(max_question=1, doc_stride=2),
         8,
         Cutter(texts, tokens),
