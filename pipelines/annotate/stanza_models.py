@@ -122,23 +122,24 @@ def _own_folder() -> Path:
 
 def _models(folder: Path, language: str, fix: Callable[[str], str]) -> StanzaModels:
     resources = _resources(folder, language, fix)
-    code = _code(resources, language)
-    entry = resources.get(code)
-    if not isinstance(entry, Mapping):
-        known = sorted(name for name, value in resources.items() if isinstance(value, Mapping))
-        raise _MissingError(
-            f"annotate.parser: {folder} has no Stanza models of {language!r}, only of {', '.join(known) or 'nothing'}; "
-            + fix(code)
-        )
-    default = entry.get("packages", {}).get("default", {})
-    packages = {name: default[name] for name in (*_WORDS, *_PARSE) if name in default}
-    packages.setdefault("lemma", _IDENTITY)
-    if lacking := [name for name in ("pos", "depparse") if name not in packages]:
-        raise ConfigError(
-            f"annotate.parser: the Stanza models of {code!r} in {folder} lack {' and '.join(lacking)}; "
-            "Stanza does not parse this language"
-        )
-    files = {name: _files(entry, code, name, package) for name, package in packages.items()}
+    try:
+        code = _code(resources, language)
+        entry = resources.get(code)
+        if not isinstance(entry, Mapping):
+            known = sorted(name for name, value in resources.items() if isinstance(value, Mapping))
+            raise _MissingError(
+                f"annotate.parser: {folder} has no Stanza models of {language!r}, only of "
+                f"{', '.join(known) or 'nothing'}; " + fix(code)
+            )
+        packages = _packages(entry)
+        if lacking := [name for name in ("pos", "depparse") if name not in packages]:
+            raise ConfigError(
+                f"annotate.parser: the Stanza models of {code!r} in {folder} lack {' and '.join(lacking)}; "
+                "Stanza does not parse this language"
+            )
+        files = {name: _files(entry, code, name, package) for name, package in packages.items()}
+    except _ShapeError as error:
+        raise _unreadable(folder, f"of {language!r}, {error}") from None
     if not (folder / code / "tokenize").is_dir():  # a parser alone will do where words are given
         for name in _WORDS:
             packages.pop(name, None)
@@ -148,9 +149,7 @@ def _models(folder: Path, language: str, fix: Callable[[str], str]) -> StanzaMod
             f"annotate.parser: {folder} lacks the Stanza models {', '.join(absent)}; " + fix(code)
         )
     order = [name for name in (*_WORDS, *_PARSE) if name in packages]
-    return StanzaModels(
-        str(folder), code, tuple((name, str(packages[name])) for name in order), tuple(wanted)
-    )
+    return StanzaModels(str(folder), code, tuple((name, packages[name]) for name in order), tuple(wanted))
 
 
 def _resources(folder: Path, language: str, fix: Callable[[str], str]) -> dict[str, Any]:
@@ -164,8 +163,12 @@ def _resources(folder: Path, language: str, fix: Callable[[str], str]) -> dict[s
             + fix(_code({}, language))
         ) from None
     except (OSError, ValueError, RecursionError) as error:
-        raise ConfigError(f"annotate.parser: {folder}/resources.json cannot be read: {error}") from None
+        raise _unreadable(folder, error) from None
     return resources
+
+
+def _unreadable(folder: Path, why: object) -> ConfigError:
+    return ConfigError(f"annotate.parser: {folder}/resources.json cannot be read: {why}")
 
 
 def _code(resources: Mapping[str, Any], language: str) -> str:
@@ -173,8 +176,20 @@ def _code(resources: Mapping[str, Any], language: str) -> str:
     for name in (language, code):
         entry = resources.get(name)
         if isinstance(entry, Mapping):
-            return str(entry.get("alias", name))
+            return _name(entry.get("alias", name), "alias")
     return code
+
+
+def _packages(entry: Mapping[str, Any]) -> dict[str, str]:
+    """Package of each processor that we use, of those that Stanza takes by default."""
+    default = _object(_object(entry.get("packages", {}), "packages").get("default", {}), "packages.default")
+    packages = {
+        name: _name(default[name], f"packages.default.{name}")
+        for name in (*_WORDS, *_PARSE)
+        if name in default
+    }
+    packages.setdefault("lemma", _IDENTITY)
+    return packages
 
 
 def _files(entry: Mapping[str, Any], code: str, processor: str, package: str) -> list[str]:
@@ -182,9 +197,42 @@ def _files(entry: Mapping[str, Any], code: str, processor: str, package: str) ->
     if package == _IDENTITY:
         return []
     parts = [(processor, package)]
-    known = entry.get(processor, {}).get(package, {})
-    parts += [(part["model"], part["package"]) for part in known.get("dependencies", ())]
+    known = _object(entry.get(processor, {}), processor)
+    place = f"{processor}.{package}"
+    needs = _object(known.get(package, {}), place).get("dependencies", [])
+    if not isinstance(needs, list):
+        raise _ShapeError(f"{place}.dependencies: expected a list, found {_excerpt(needs)}")
+    for number, need in enumerate(needs):
+        at = f"{place}.dependencies[{number}]"
+        part = _object(need, at)
+        parts.append((_name(part.get("model"), f"{at}.model"), _name(part.get("package"), f"{at}.package")))
     return [f"{code}/{model}/{name}.pt" for model, name in parts]
+
+
+class _ShapeError(ValueError):
+    """A value of `resources.json` that is none that Stanza writes there."""
+
+
+def _object(value: object, place: str) -> Mapping[str, Any]:
+    if not isinstance(value, Mapping):
+        raise _ShapeError(f"{place}: expected an object, found {_excerpt(value)}")
+    return value
+
+
+def _name(value: object, place: str) -> str:
+    """Part of the path of a model: it must not lead out of the folder."""
+    if (
+        not isinstance(value, str)
+        or value in ("", ".", "..")
+        or not value.isprintable()
+        or set(value) & {*"/\\"}
+    ):
+        raise _ShapeError(f"{place}: expected a name, found {_excerpt(value)}")
+    return value
+
+
+def _excerpt(value: object) -> str:
+    return json.dumps(value, ensure_ascii=False)[:80]
 
 
 def _fix_given(code: str) -> str:

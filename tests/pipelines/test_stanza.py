@@ -3,6 +3,7 @@
 import json
 import os
 import pickle
+import re
 import shutil
 import subprocess
 import sys
@@ -199,6 +200,71 @@ def test_what_is_missing_is_named(
     assert "pip install 'treegraft[stanza]'" in refused(f"stanza:{stanza_models}")
 
 
+def _with(resources: dict, place: str, value: object) -> str:
+    """`resources.json` with another value at `place`, whose names are parted by a space."""
+    *path, last = place.split()
+    changed = json.loads(json.dumps(resources))
+    entry = changed
+    for name in path:
+        entry = entry[name]
+    entry[last] = value
+    return json.dumps(changed)
+
+
+@pytest.mark.parametrize(
+    ("place", "value", "said"),
+    [
+        ("packages", [], 'packages: expected an object, found []'),
+        ("packages default", "treegraft", 'packages.default: expected an object, found "treegraft"'),
+        ("packages default pos", ["treegraft"], 'packages.default.pos: expected a name, found ["treegraft"]'),
+        ("packages default pos", "../../pos/x", 'packages.default.pos: expected a name, found "../../pos/x"'),
+        ("packages default pos", "a\0b", 'packages.default.pos: expected a name'),
+        ("pos", ["treegraft"], 'pos: expected an object, found ["treegraft"]'),
+        ("pos treegraft", None, 'pos.treegraft: expected an object, found null'),
+        ("pos treegraft", {"dependencies": "x"}, 'pos.treegraft.dependencies: expected a list, found "x"'),
+        ("pos treegraft", {"dependencies": [1]}, 'pos.treegraft.dependencies[0]: expected an object, found 1'),
+        ("pos treegraft", {"dependencies": [{"model": "x"}]}, 'dependencies[0].package: expected a name, found null'),
+        ("alias", ["en"], 'alias: expected a name, found ["en"]'),
+    ],
+)  # fmt: skip
+def test_descriptions_of_another_shape_are_refused(
+    stanza_models: Path, tmp_path: Path, place: str, value: object, said: str
+) -> None:
+    resources = json.loads((stanza_models / "resources.json").read_text("utf-8"))
+    (tmp_path / "resources.json").write_text(_with(resources, f"en {place}", value), "utf-8")
+    with pytest.raises(ConfigError) as error:
+        find_stanza(f"stanza:{tmp_path}", "en", "x.yaml")
+    assert str(error.value).startswith(
+        f"annotate.parser: {tmp_path}/resources.json cannot be read: of 'en', "
+    )
+    assert said in str(error.value)
+
+
+JSON = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.sampled_from(["treegraft", "en", "..", "a/b"]),
+    lambda inner: st.lists(inner, max_size=2)
+    | st.dictionaries(st.sampled_from(["dependencies", "model", "package", "default", "pos"]), inner, max_size=3),
+    max_leaves=6,
+)  # fmt: skip
+
+
+@settings(suppress_health_check=[HealthCheck.function_scoped_fixture], deadline=None)
+@given(
+    place=st.sampled_from(
+        ["en", "en alias", "en packages", "en packages default", "en packages default pos", "en pos",
+         "en pos treegraft", "en pos treegraft dependencies", "en depparse"]
+    ),
+    value=JSON,
+)  # fmt: skip
+def test_no_description_ends_in_another_error(
+    stanza_models: Path, tmp_path: Path, place: str, value: object
+) -> None:
+    resources = json.loads((stanza_models / "resources.json").read_text("utf-8"))
+    (tmp_path / "resources.json").write_text(_with(resources, place, value), "utf-8")
+    with pytest.raises(ConfigError, match=re.escape(str(tmp_path))):  # the weights are not there
+        find_stanza(f"stanza:{tmp_path}", "en", "x.yaml")
+
+
 def test_a_parser_needs_no_tokenizer(stanza_models: Path, tmp_path: Path) -> None:
     copy = tmp_path / "models"
     shutil.copytree(stanza_models, copy)
@@ -248,17 +314,57 @@ class _Payload:
         return os.mkdir, (str(self.path),)
 
 
+def refused(models: Path, processor: str, language: str = "fr") -> str:
+    """What is said of the tokenizer or the parser, whose file is wrong."""
+    load = StanzaWords if processor in ("tokenize", "mwt") else ours.StanzaParser
+    with pytest.raises(ConfigError) as error:
+        load(find_stanza(f"stanza:{models}", language, "x.yaml"))
+    assert error.value.__suppress_context__, "torch's advice to trust the file is nowhere to be read"
+    return str(error.value)
+
+
 @pytest.mark.parametrize("processor", ["tokenize", "mwt", "pos", "depparse"])
-def test_weights_that_run_code_are_refused(stanza_models: Path, tmp_path: Path, processor: str) -> None:
+def test_weights_that_run_code_are_refused(
+    stanza_models: Path, tmp_path: Path, capfd: pytest.CaptureFixture[str], processor: str
+) -> None:
     copy = tmp_path / "models"
     shutil.copytree(stanza_models, copy)
     trap = tmp_path / "ran"
-    torch.save({"model": _Payload(trap)}, copy / f"fr/{processor}/treegraft.pt")
-    models = find_stanza("stanza:models", "fr", str(tmp_path / "c.yaml"))
-    load = StanzaWords if processor in ("tokenize", "mwt") else ours.StanzaParser
-    with pytest.raises(ConfigError, match="holds more than weights, or is damaged, and is not read"):
-        load(models)
+    weights = copy / f"fr/{processor}/treegraft.pt"
+    torch.save({"model": _Payload(trap)}, weights)
+    assert refused(copy, processor) == (
+        f"annotate.parser: {weights} holds more than weights, or is damaged, and is not read; "
+        "fetch it again, or train it again (`make stanza`)"
+    )
     assert not trap.exists()
+    assert capfd.readouterr().err == ""
+
+
+KINDS = {"tokenize": "tokenizer", "mwt": "multiword expander", "pos": "tagger", "depparse": "parser"}
+
+
+@pytest.mark.parametrize(
+    ("processor", "other"),
+    [(p, other) for p in KINDS for other in (*KINDS, "tensor", "mapping") if other != p],
+)
+def test_weights_of_another_kind_are_named(
+    stanza_models: Path,
+    tmp_path: Path,
+    capfd: pytest.CaptureFixture[str],
+    processor: str,
+    other: str,
+) -> None:
+    copy = tmp_path / "models"
+    shutil.copytree(stanza_models, copy)
+    weights = copy / f"fr/{processor}/treegraft.pt"
+    if other in ("tensor", "mapping"):
+        torch.save(torch.zeros(3) if other == "tensor" else {"a": 1}, weights)
+    else:
+        shutil.copy(stanza_models / f"fr/{other}/treegraft.pt", weights)
+    assert refused(copy, processor).startswith(
+        f"annotate.parser: {weights} is no {KINDS[processor]} of Stanza"
+    )
+    assert capfd.readouterr().err == ""
 
 
 def test_no_weights_run_code_even_where_stanza_would_let_them(tmp_path: Path) -> None:
@@ -271,13 +377,32 @@ def test_no_weights_run_code_even_where_stanza_would_let_them(tmp_path: Path) ->
     assert "TORCH_FORCE_WEIGHTS_ONLY_LOAD" not in os.environ
 
 
-def test_a_damaged_file_is_one_message(stanza_models: Path, tmp_path: Path) -> None:
+def test_a_damaged_file_is_named(
+    stanza_models: Path, tmp_path: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
     copy = tmp_path / "models"
     shutil.copytree(stanza_models, copy)
     weights = copy / "en/pos/treegraft.pt"
-    weights.write_bytes(weights.read_bytes()[:2000])
-    with pytest.raises(ConfigError, match="Stanza cannot load its models of 'en'"):
-        ours.StanzaParser(find_stanza("stanza:models", "en", str(tmp_path / "c.yaml")))
+    for content in (weights.read_bytes()[:2000], b"", b"no weights"):
+        weights.write_bytes(content)
+        assert f"{weights} holds more than weights, or is damaged" in refused(copy, "pos", "en")
+    assert capfd.readouterr().err == ""
+
+
+def test_a_damaged_file_that_a_model_builds_on_is_named(stanza_models: Path, tmp_path: Path) -> None:
+    copy = tmp_path / "models"
+    shutil.copytree(stanza_models, copy)
+    resources = json.loads((copy / "resources.json").read_text("utf-8"))
+    resources["en"]["pos"]["treegraft"]["dependencies"] = [{"model": "pretrain", "package": "words"}]
+    resources["en"]["pretrain"] = {"words": {}}
+    (copy / "resources.json").write_text(json.dumps(resources), "utf-8")
+    vectors = copy / "en/pretrain/words.pt"
+    vectors.parent.mkdir()
+    vectors.write_bytes(b"no vectors")
+    tagger = torch.load(copy / "en/pos/treegraft.pt", weights_only=True)
+    tagger["config"]["pretrain"] = True
+    torch.save(tagger, copy / "en/pos/treegraft.pt")
+    assert f"{vectors} holds more than weights, or is damaged" in refused(copy, "pos", "en")
 
 
 # --- given words ------------------------------------------------------------------------------------
