@@ -10,7 +10,7 @@ from typing import Annotated
 import typer
 from rich.text import Text
 
-from pipelines import kg_commands, look_commands, run_commands
+from pipelines import kg_commands, lexicon_commands, look_commands, run_commands
 from pipelines.config import ConfigError
 from pipelines.display import make_console
 from pipelines.view.legible import legible_lines
@@ -32,6 +32,7 @@ app = typer.Typer(
 )
 
 app.add_typer(run_commands.app)
+app.add_typer(lexicon_commands.app)
 app.add_typer(look_commands.app)
 app.add_typer(kg_commands.app, name="kg")
 

@@ -42,8 +42,12 @@ def _first_parts(blocks: Sequence[Block]) -> Iterator[Part]:
 
 def refuse_changed_inputs(run: engine.Run) -> None:
     """Blocks read before and after a change do not go together: byte ranges and records have moved."""
-    before, now = run.inputs, raw_inputs(run.blocks)
-    if changed := [old["path"] for old, new in zip(before, now, strict=True) if old != new]:
+    refuse_changed(run.inputs, run.blocks)
+
+
+def refuse_changed(inputs: Sequence[dict[str, Any]], blocks: Sequence[Block]) -> None:
+    """The same of the raw files of blocks, as they were told before by `raw_inputs`."""
+    if changed := [old["path"] for old, new in zip(inputs, raw_inputs(blocks), strict=True) if old != new]:
         raise engine.RunError(
             f"{changed[0]} was changed while the run read it. Let it rest, then run again with --overwrite."
         )

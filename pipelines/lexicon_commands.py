@@ -1,0 +1,70 @@
+"""The commands that make what the coarse tokens of AMBERT are looked up in: phrases."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from corpora import files
+from pipelines.run_commands import (
+    _PASS_ON,
+    Annotated_,
+    ConfigPath,
+    Out,
+    Overwrite,
+    Runner,
+    Workers,
+    _err,
+    _start,
+)
+from pipelines.view.legible import legible
+
+app = typer.Typer()
+
+
+@app.command(context_settings=_PASS_ON)
+def phrases(
+    context: typer.Context,
+    config: ConfigPath,
+    out: Out = None,
+    annotated: Annotated_ = None,
+    runner: Runner = "local",
+    workers: Workers = None,
+    overwrite: Overwrite = False,
+    model: Annotated[
+        str | None,
+        typer.Option(
+            "--model",
+            metavar="FILE",
+            help="An n-gram model that is there already, as ARPA or KenLM's binary: phrases are counted in the corpus, "
+            "and scored by it. Default: one is made of the corpus.",
+        ),
+    ] = None,
+) -> None:
+    """Find the phrases of a corpus: an n-gram model, and the words that belong together.
+
+    Writes phrases.tsv (phrase, count, probability of its last word given the others, and how much the others
+    raise it), report.json and model.arpa into <out>/phrases. English needs it for coarse tokens; Chinese none.
+    """
+    from pipelines.phrases.flow import PhraseSearch
+    from pipelines.phrases.report import PHRASES
+
+    loaded, options = _start(context, config, out, annotated, runner, workers, overwrite)
+    search = PhraseSearch(loaded, str(config), options, model)
+    result = search.run()
+    lexicon = files.join(search.folder, PHRASES)
+    _err.print(legible(f"wrote {lexicon}, report.json with the phrases near each limit"), soft_wrap=True)
+    if result.phrases:
+        _err.print(
+            f"next: in the config, encode.columns: [coarse] and encode.coarse.phrases: "
+            f"{legible(_from_config(lexicon, config))}; then treegraft vocab {legible(str(config))}",
+            soft_wrap=True,
+        )
+
+
+def _from_config(path: str, config: Path) -> str:
+    """A path as the config would say it: relative ones count from its folder."""
+    return path if files.is_uri(path) or Path(path).is_absolute() else os.path.relpath(path, config.parent)
