@@ -87,7 +87,8 @@ class Config(Section):
     task: Task
     """`pretrain`: documents to training sequences; `classify`: a text or a pair with a label or score;
     `tag`: a sequence with a label per source token; `span`: a question whose answer is a span of a text;
-    `choice`: a text and a question with several answers to choose from; `seq2seq`: a source and its target."""
+    `choice`: a text and a question with several answers to choose from; `seq2seq`: a source and its target.
+    May be left out with `input.preset`, which says it."""
     language: str
     """Language of the corpus, or of records that do not name theirs: `zh` or `en`."""
     seed: int = 0
@@ -105,6 +106,15 @@ class Config(Section):
     phrases: PhrasesConfig = PhrasesConfig()
     vocab: VocabConfig = VocabConfig()
     run: RunConfig = RunConfig()
+
+    @model_validator(mode="before")
+    @classmethod
+    def _task_of_preset(cls, value: Any) -> Any:
+        """A corpus that is known by name is for one task."""
+        given = value.get("input") if isinstance(value, dict) else None
+        name = given.get("preset") if isinstance(given, dict) else None
+        preset = PRESETS.get(name) if isinstance(name, str) else None
+        return value if preset is None else {"task": preset.task, **value}
 
     @model_validator(mode="after")
     def _consistent(self) -> Config:
@@ -130,7 +140,8 @@ class Config(Section):
             ),
             (
                 "syntax" in groups and self.annotate.parser == "none",
-                "encode.columns has 'syntax' but annotate.parser is 'none': name a parser or drop 'syntax'",
+                "encode.columns has 'syntax' (its default) but annotate.parser is 'none': name a parser, or set "
+                f"encode.columns to [{', '.join(c for c in self.encode.columns if c != 'syntax')}]",
             ),
             (
                 self.annotate.sentences == "parser" and self.annotate.parser == "none",

@@ -268,7 +268,8 @@ def _refuse_other_annotations(
     if "syntax" in config.encode.columns and isinstance(parser, dict) and parser.get("name") == "none":
         raise engine.RunError(
             f"the annotations in {options.annotated} have no parse (annotate.parser was 'none'), and encode.columns "
-            f"has 'syntax', which needs one. {again}, with a parser; or drop 'syntax'."
+            f"has 'syntax' (its default), which needs one. {again}, with a parser; or set encode.columns to "
+            f"[{', '.join(c for c in config.encode.columns if c != 'syntax')}]."
         )
     wanted = Facts(annotate_settings(config))
     try:

@@ -159,5 +159,6 @@ def presets() -> None:
         table.add_row(Text(name, "bold"), preset.task, Text(preset.files), Text(preset.note))
     _out.print(table)
     _err.print(
-        "next: `input: {preset: glue/sst2, files: {train: SST-2/train.tsv}}`; what else you write there wins"
+        "next: `input: {preset: glue/sst2, files: {train: SST-2/train.tsv}}`; what else you write there wins, and "
+        "`task` may be left out"
     )

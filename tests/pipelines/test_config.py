@@ -51,7 +51,14 @@ def test_defaults_and_shorthands(tmp_path: Path) -> None:
         ({"encode": {"tokenizer": "v", "columns": ["coarse"]}}, "add `encode.coarse`"),
         ({"graph": {"triples": "a.spo"}}, "encode.columns lacks 'tree'"),
         ({"encode": {"tokenizer": "v", "coarse": {"vocab": "c"}}}, "encode.columns lacks 'coarse'"),
-        ({"annotate": {"parser": "none"}}, "'syntax' but annotate.parser is 'none'"),
+        ({"annotate": {"parser": "none"}}, "'none': name a parser, or set encode.columns to []"),
+        (
+            {
+                "annotate": {"parser": "none"},
+                "encode": {"tokenizer": "v", "columns": ["syntax", "coarse"], "coarse": {"vocab": "c"}},
+            },
+            "set encode.columns to [coarse]",
+        ),
         ({"task": "pretrain", "input": {"format": "text", "files": []}}, "input.files"),
         ({"input": {"format": "tsv", "files": "a.tsv"}}, "needs `input.label`"),
         ({"input": {**GOOD["input"], "files": {"../x": "a"}}}, "split name '../x'"),

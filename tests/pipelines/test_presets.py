@@ -14,8 +14,9 @@ from pipelines.cli import app
 from pipelines.config import ConfigError, load_config, reference
 
 
-def _write(folder: Path, task: str, **layout: Any) -> Path:
-    config = {"task": task, "language": "en", "encode": {"tokenizer": "vocab.txt"}}
+def _write(folder: Path, task: str | None, **layout: Any) -> Path:
+    config: dict[str, Any] = {"language": "en", "encode": {"tokenizer": "vocab.txt"}}
+    config |= {"task": task} if task else {}
     path = folder / "c.yaml"
     path.write_text(yaml.safe_dump({**config, "input": {"files": "a", **layout}}), encoding="utf-8")
     return path
@@ -25,6 +26,7 @@ def _write(folder: Path, task: str, **layout: Any) -> Path:
 def test_each_preset_is_a_config_of_its_task(tmp_path: Path, name: str) -> None:
     config = load_config(_write(tmp_path, PRESETS[name].task, preset=name))
     assert config.input.preset == name and config.input.format == PRESETS[name].keys["format"]
+    assert load_config(_write(tmp_path, None, preset=name)) == config
     other = "tag" if PRESETS[name].task != "tag" else "classify"
     with pytest.raises(ConfigError, match=f"{name!r} is for task {PRESETS[name].task!r}, found {other!r}"):
         load_config(_write(tmp_path, other, preset=name))
@@ -58,6 +60,12 @@ def test_wrong_layouts_name_the_key(tmp_path: Path, task: str, layout: dict[str,
     with pytest.raises(ConfigError) as caught:
         load_config(_write(tmp_path, task, **layout))
     assert message in str(caught.value)
+
+
+@pytest.mark.parametrize("layout", [{"format": "jsonl"}, {"preset": "glue/sst"}, {"preset": ["glue/sst2"]}])
+def test_a_task_is_needed_where_no_preset_says_it(tmp_path: Path, layout: dict[str, Any]) -> None:
+    with pytest.raises(ConfigError, match="task: Field required"):
+        load_config(_write(tmp_path, None, **layout))
 
 
 def test_the_command_lists_every_preset() -> None:
