@@ -5,6 +5,7 @@ from __future__ import annotations
 import difflib
 import os
 from importlib import resources
+from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -18,6 +19,7 @@ from pipelines.display import make_console
 from pipelines.view.legible import legible, legible_lines
 
 if TYPE_CHECKING:  # imported late below: Beam takes a second to load
+    from corpora.manifest import Manifest
     from pipelines.options import Options
 
 app = typer.Typer()
@@ -93,8 +95,7 @@ def preprocess(
             "--out names one folder, but several configs were given: set `output` in each config"
         )
     loaded = [(path, load_config(path)) for path in chosen]  # all of them, before any work
-    done: list[tuple[str, str]] = []
-    """Folder and first split of each dataset."""
+    done: dict[str, Manifest] = {}
     for path, config in loaded:
         target = str(Path(out or "out") / path.stem) if samples else out
         options = _options(
@@ -119,19 +120,18 @@ def preprocess(
             _err.print(legible_lines("\n".join(report.render())))
             raise typer.Exit(1)
         _err.print(f"verified: {report.counts['rows']:,} rows, every rule holds")
-        done.append((options.out, next(iter(manifest.splits))))
-    if samples and done:
-        folder_shown = next((d for d, _ in done if d.endswith("zh-reviews")), done[0][0])
-        _out.print(Text(f"\ntreegraft inspect {legible(folder_shown)} --row 0 --split train\n"))
-        show(folder_shown, _out, row=0, split="train")
+        done[options.out] = manifest
+    if not done:
+        return
+    told = next((folder for folder in done if samples and folder.endswith("zh-reviews")), list(done)[-1])
+    if samples:
+        _out.print(Text(f"\ntreegraft inspect {legible(told)} --row 0 --split train\n"))
+        show(told, _out, row=0, split="train")
     if len(done) > 1:
         _err.print(
-            f"wrote {len(done)} datasets: {', '.join(legible(d) for d, _ in done)}",
-            highlight=False,
-            markup=False,
+            f"wrote {len(done)} datasets: {', '.join(map(legible, done))}", highlight=False, markup=False
         )
-    if done:
-        _next_steps(*done[-1])
+    _next_steps(told, done[told])
 
 
 @app.command(context_settings=_PASS_ON)
@@ -171,7 +171,7 @@ def encode(
 
     loaded, options = _start(context, config, out, annotated, runner, workers, overwrite)
     manifest = flow.encode(loaded, str(config), options)
-    _next_steps(options.out, next(iter(manifest.splits)))
+    _next_steps(options.out, manifest)
 
 
 @app.command(context_settings=_PASS_ON)
@@ -280,10 +280,15 @@ def _print_plan(config: Config, path: Path, options: Options) -> None:
     _out.print(f"runner:              {options.runner}, {options.workers} workers")
 
 
-def _next_steps(folder: str, split: str) -> None:
+def _next_steps(folder: str, manifest: Manifest) -> None:
+    """What was written and how to look at it, with what reads it here: `datasets`, or else pyarrow."""
+    split, record = next(iter(manifest.splits.items()))
     folder = legible(folder)
+    if find_spec("datasets"):
+        reading = f'datasets.load_dataset("arrow", data_files="{folder}/{split}-*.arrow")'
+    else:
+        reading = f'pyarrow.ipc.open_file("{folder}/{record.shards[0].name}").read_all()'
     _err.print(
-        f"wrote {folder}. Next: treegraft inspect {folder} · treegraft stats {folder} · "
-        f'datasets.load_dataset("arrow", data_files="{folder}/{split}-*.arrow")',
+        f"wrote {folder}. Next: treegraft inspect {folder} · treegraft stats {folder} · {reading}",
         soft_wrap=True,
     )

@@ -1,0 +1,55 @@
+"""The last lines of a run: what was made, and how to go on with it here."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import pyarrow.ipc
+import pytest
+import yaml
+from typer.testing import CliRunner
+
+from pipelines import run_commands
+from pipelines.cli import app
+
+SAMPLES = Path(__file__).parents[2] / "corpora" / "samples"
+
+
+def write_config(folder: Path, name: str) -> None:
+    (folder / f"{name}.txt").write_text("好\n", encoding="utf-8")
+    body = {
+        "task": "pretrain",
+        "language": "zh",
+        "input": {"format": "text", "files": f"{name}.txt"},
+        "annotate": {"parser": "none"},
+        "encode": {
+            "tokenizer": str(SAMPLES / "vocab.txt"),
+            "columns": [],
+            "pretrain": {"segments": "single"},
+        },
+    }
+    (folder / f"{name}.yaml").write_text(yaml.safe_dump(body), encoding="utf-8")
+
+
+@pytest.mark.parametrize("installed", [True, False])
+def test_the_last_line_is_about_the_dataset_that_is_shown(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, installed: bool
+) -> None:
+    samples = tmp_path / "corpora" / "samples"
+    samples.mkdir(parents=True)
+    for name in ("a", "zh-reviews", "zz"):
+        write_config(samples, name)
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(run_commands.resources, "files", lambda name: tmp_path / name)
+    monkeypatch.setattr(run_commands, "find_spec", lambda name: installed or None)
+    done = CliRunner().invoke(app, ["preprocess"])
+    assert done.exit_code == 0, done.output
+    assert "treegraft inspect out/zh-reviews --row 0 --split train" in done.stdout
+    last = done.stderr.splitlines()[-1]
+    assert last.startswith("wrote out/zh-reviews. Next: treegraft inspect out/zh-reviews · treegraft stats")
+    if installed:
+        assert last.endswith('datasets.load_dataset("arrow", data_files="out/zh-reviews/train-*.arrow")')
+        return
+    (path,) = re.findall(r'pyarrow\.ipc\.open_file\("(.*)"\)\.read_all\(\)$', last)
+    assert pyarrow.ipc.open_file(path).read_all().num_rows == 1
