@@ -36,9 +36,6 @@ class Candidates(NamedTuple):
     dependence: NDArray[np.float64]
     """[n], log10 of how many times more probable that is than the last word alone"""
 
-    def __len__(self) -> int:
-        return len(self.counts)
-
     def where(self, rows: NDArray[np.bool_] | NDArray[np.integer]) -> Candidates:
         """Some of them."""
         return Candidates._make(column[rows] for column in self)

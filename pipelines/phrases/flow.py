@@ -11,7 +11,7 @@ import hashlib
 import json
 from collections import Counter
 from collections.abc import Sequence
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any
 
@@ -27,7 +27,7 @@ from pipelines.differences import Facts, differences, listed
 from pipelines.language import primary_language
 from pipelines.ngrams import settings as ngram_settings
 from pipelines.ngrams.discounts import FALLBACK, DiscountError
-from pipelines.ngrams.flow import Estimation
+from pipelines.ngrams.flow import Estimation, Outcome
 from pipelines.ngrams.source import Lines, Source
 from pipelines.options import Options
 from pipelines.phrases import report
@@ -168,15 +168,7 @@ class PhraseSearch:
     def _make(self, estimation: Estimation, facts: Facts, fingerprint: str) -> Result:
         """Model, lexicon, report and last the manifest."""
         target = files.join(estimation.folder if self._given else self.folder, MODEL)
-        files.make_dirs(estimation.folder)
-        try:
-            outcome = estimation.run(
-                target, lambda title, run: watched.execute(f"{FOLDER}, {title}", run, self._options)
-            )
-        except DiscountError as error:
-            raise engine.RunError(
-                f"{error} Fallback discounts are set by `phrases.discount_fallback: {list(FALLBACK)}`."
-            ) from None
+        estimation, outcome = self._estimate(estimation, target)
         if self._config.phrases.text == "lines":
             refusals.refuse_changed(estimation.inputs, estimation.blocks)
         fell: Counter[str] = Counter()
@@ -184,22 +176,17 @@ class PhraseSearch:
         rules = WordRules(vocabulary, self._config.phrases.words, self._stop, self._links)
         scored = candidates(estimation.frequent(), vocabulary, rules, model, fell)
         found = select(scored, self._config.phrases, vocabulary, fell)
-        about = asdict(outcome)
-        if self._given:
-            read = ("sentences", "words", "special_words", "vocabulary")
-            about = {
-                **{name: about[name] for name in read},
-                "order": model.order,
-                **facts.identities["model"],
-            }
+        about = {"order": model.order, **asdict(outcome)}
+        if self._given:  # of the corpus as much as was counted
+            of_text = ("order", "sentences", "words", "special_words", "vocabulary")
+            about = {**{name: about[name] for name in of_text}, **facts.identities["model"]}
         report.write(self.folder, found, fell, about)
         names = [PHRASES, REPORT, *([] if self._given else [MODEL])]
-        made = {name: report.facts_of(files.join(self.folder, name)) for name in names}
         result = Result(
             fingerprint=fingerprint,
-            phrases=len(found.phrases),
+            phrases=len(found.phrases.counts),
             model=about,
-            files=made,
+            files={name: report.facts_of(files.join(self.folder, name)) for name in names},
             settings=dict(facts.settings),
             identities=dict(facts.identities),
             inputs=[dict(item) for item in facts.inputs],
@@ -208,13 +195,29 @@ class PhraseSearch:
         with files.write_atomic(files.join(self.folder, MANIFEST)) as sink:
             sink.write(result.to_json())
         estimation.clear()
-        if not self._given and outcome.fell_back:
+        if about.get("fell_back") and outcome.words:
             orders = ", ".join(map(str, outcome.fell_back))
             self._say(f"the discounts of order {orders} are those of phrases.discount_fallback", "yellow")
-        report.show(
-            self._options.console, self.folder, found.phrases.rows(0, report.BEST), fell, len(found.phrases)
-        )
+        best = found.phrases.rows(0, report.BEST)
+        report.show(self._options.console, self.folder, best, fell, result.phrases)
         return result
+
+    def _estimate(self, estimation: Estimation, target: str) -> tuple[Estimation, Outcome]:
+        """Make the model. An empty corpus has no discounts, and needs none."""
+
+        def execute(title: str, run: engine.Run) -> list[engine.BlockRecord]:
+            return watched.execute(f"{FOLDER}, {title}", run, self._options)
+
+        files.make_dirs(estimation.folder)
+        try:
+            return estimation, estimation.run(target, execute)
+        except DiscountError as error:
+            if estimation.counters["words"]:
+                raise engine.RunError(
+                    f"{error} In the config: `phrases.discount_fallback: {list(FALLBACK)}`."
+                ) from None
+        estimation = replace(estimation, fallback=FALLBACK, counters=Counter())
+        return estimation, estimation.run(target, execute)
 
     def _say(self, message: str, style: str = "") -> None:
         self._options.console.print(Text(message, style))

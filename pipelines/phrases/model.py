@@ -9,6 +9,7 @@ from __future__ import annotations
 import shutil
 import tempfile
 from collections.abc import Sequence
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -53,13 +54,11 @@ class Model:
         score, empty, out = model.BaseScore, state(), state()
         model.NullContextWrite(empty)
         alone = {word: score(empty, word, out) if word in model else np.nan for word in set(columns[-1])}
-        states = (state(), state())
-        logs = []
+        steps = list(pairwise([empty, *(state() for _ in columns)]))
+        logs, log = [], 0.0
         for words in zip(*columns, strict=True):
-            before, after, log = empty, states[0], 0.0
-            for place, word in enumerate(words):
+            for word, (before, after) in zip(words, steps, strict=True):
                 log = score(before, word, after)
-                before, after = after, states[1 - place % 2]
             logs.append(log)
         own = np.array([alone[word] for word in columns[-1]], np.float64)
         return np.where(np.isnan(own), np.nan, np.array(logs, np.float64)), own

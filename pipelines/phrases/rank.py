@@ -51,9 +51,6 @@ class Phrases(NamedTuple):
     def of(cls, some: Candidates, vocabulary: pa.Array) -> Phrases:
         return cls(pc.binary_join_element_wise(*spell(some.ids, vocabulary), " "), *some[1:])
 
-    def __len__(self) -> int:
-        return len(self.counts)
-
     def rows(self, start: int = 0, stop: int | None = None) -> list[Row]:
         """Those from `start` to before `stop`."""
         part = slice(start, stop)
@@ -103,9 +100,9 @@ def select(
         ):
             borders.see(name, held[length], _SCORES[by], largest=False)  # type: ignore[index]
     ranked, size = _ranked(held.values(), _SCORES[phrases.rank], vocabulary), phrases.size
-    fell["size"] += max(0, len(ranked) - size)
+    fell["size"] += max(0, len(ranked.counts) - size)
     shown = borders.rows()
-    if len(ranked) > size:
+    if len(ranked.counts) > size:
         shown |= {
             "size": ranked.rows(max(0, size - _SHOWN), size),
             "below size": ranked.rows(size, size + _SHOWN),
@@ -115,7 +112,7 @@ def select(
 
 def whole_phrases(held: dict[int, Candidates], most: float) -> dict[int, NDArray[np.bool_]]:
     """Of candidates by length, whether at most such a share of each one's occurrences lies in one longer candidate."""
-    largest = {length: np.zeros(len(some), np.uint64) for length, some in held.items()}
+    largest = {length: np.zeros(len(some.counts), np.uint64) for length, some in held.items()}
     for length, some in held.items():
         for short in (n for n in held if n < length):
             known = _values(held[short].ids)

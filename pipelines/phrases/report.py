@@ -22,6 +22,7 @@ from pipelines.view.legible import legible, plural
 PHRASES, REPORT, MODEL = "phrases.tsv", "report.json", "model.arpa"
 BEST, _LISTED, _LINES = 10, 100, 1 << 16
 _DIGITS = 4
+_NAMES = ("phrase", "count", "probability", "dependence")
 _FELL = {
     "characters": "hold a word without a letter (phrases.words)",
     "function_words": "hold a function word where none may be (phrases.stop, phrases.links)",
@@ -80,10 +81,10 @@ def read_result(folder: str) -> Result | None:
 def write(folder: str, found: Selection, fell: Mapping[str, int], model: Mapping[str, Any]) -> None:
     """`phrases.tsv` and `report.json`."""
     with files.write_atomic(files.join(folder, PHRASES)) as sink:
-        for at in range(0, len(found.phrases), _LINES):
+        for at in range(0, len(found.phrases.counts), _LINES):
             sink.write("".join(map(_line, found.phrases.rows(at, at + _LINES))).encode())
     body = {
-        "phrases": len(found.phrases),
+        "phrases": len(found.phrases.counts),
         "by_words": dict(
             sorted(Counter(text.count(" ") + 1 for text in found.phrases.texts.to_pylist()).items())
         ),
@@ -119,16 +120,16 @@ def show(console: Console, folder: str, best: Sequence[Row], fell: Mapping[str, 
         console.print(Text(f"no phrases: {why}; lower phrases.min_count, or take more text", "yellow"))
         return
     table = Table(box=box.SIMPLE_HEAD)
-    table.add_column("phrase", overflow="fold")
-    for name in ("count", "probability", "dependence"):
+    table.add_column(_NAMES[0], overflow="fold")
+    for name in _NAMES[1:]:
         table.add_column(name, justify="right", no_wrap=True)
     for text, number, *scores in best:
         table.add_row(Text(legible(text)), f"{number:,}", *_numbers(*scores))
     console.print(table)
 
 
-def _shown(row: Row) -> list[Any]:
-    return [*row[:2], *(round(number, _DIGITS) for number in row[2:])]
+def _shown(row: Row) -> dict[str, Any]:
+    return dict(zip(_NAMES, [*row[:2], *(round(number, _DIGITS) for number in row[2:])], strict=True))
 
 
 def _line(row: Row) -> str:

@@ -76,13 +76,15 @@ def _joined(texts: Texts, words: Words) -> pa.Array:
 # --- which texts --------------------------------------------------------------------------------
 
 
-def counted_splits(layout: InputConfig, wanted: Sequence[str] | None) -> list[str]:
-    """Splits in the config's order. Raises ConfigError for one that there is not."""
+def counted_splits(
+    layout: InputConfig, wanted: Sequence[str] | None, field: str = "phrases.splits"
+) -> list[str]:
+    """Splits in the config's order. Raises ConfigError, which names `field`, for one that there is not."""
     for name in wanted or ():
         if name not in layout.files:
             near = difflib.get_close_matches(name, layout.files, n=1)
             hint = f"did you mean {near[0]!r}?" if near else f"there are {', '.join(map(repr, layout.files))}"
-            raise ConfigError(f"phrases.splits: there is no split {name!r} in input.files; {hint}")
+            raise ConfigError(f"{field}: there is no split {name!r} in input.files; {hint}")
     chosen = [name for name in layout.files if (layout.trains(name) if wanted is None else name in wanted)]
     return chosen or list(layout.files)
 
