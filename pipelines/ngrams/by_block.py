@@ -6,27 +6,28 @@ from typing import Any
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.compute as pc
 
 from corpora.blocks import Block
-from corpora.shards import open_shard, read_batches
+from corpora.shards import open_shard
 from pipelines.engine import BlockWriter, Stage
 from pipelines.ngrams.columns import numpy_of, read_columns, write_columns
-from pipelines.ngrams.count import LEFT_OUT, count, ngrams
+from pipelines.ngrams.count import count, ngrams
 from pipelines.ngrams.keys import Ids
 from pipelines.ngrams.runs import Rows, write_run
 from pipelines.ngrams.settings import Work
 from pipelines.ngrams.source import Source
-from pipelines.ngrams.tokens import leave_out, words_of
+from pipelines.ngrams.tokens import Words, number, words_of
 from pipelines.ngrams.vocabulary import hashes, ids_of, positions
 from pipelines.ragged import bounds
 
 READ = "read"
-WORDS, HASHES, COUNTED = "words", "hashes", "counted"
+SENTENCES, WORDS, HASHES, COUNTED = "sentences", "words", "hashes", "counted"
 IDS = "ids.arrow"
-_SENTENCE = pa.schema(
-    [pa.field("words", pa.list_(pa.field("item", pa.uint32(), nullable=False)), nullable=False)]
-)
+WINDOW_WORDS = 4 << 20
+"""A block is read and counted in windows of so many words and, at most, those that the source gives at a time: 32 MiB
+of keys, and a few times that in work. A large compressed file is one block."""
+WINDOWS = pa.schema([pa.field("words", pa.uint64(), nullable=False)])
+"""A row a window: the different words that it has."""
 NOTHING = pa.schema([pa.field("rows", pa.uint64(), nullable=False)])
 
 
@@ -51,7 +52,7 @@ class Step(Stage):
 
 
 class Read(Step):
-    """Words to numbers in the block's own vocabulary, whose words and hashes stand beside the shard."""
+    """Words to numbers in a window's own vocabulary, whose words and hashes stand beside them."""
 
     name = "ngrams-read"
 
@@ -64,43 +65,38 @@ class Read(Step):
         return self.work.fingerprint(self.name, self._source.fingerprint)
 
     def schema(self) -> pa.Schema:
-        return _SENTENCE
+        return WINDOWS
 
     def process(self, block: Block, out: BlockWriter) -> None:
-        texts, lengths = [], []
+        held: list[Words] = []
+        size, windows, before = 0, 0, 0
         for lines in self._source.sentences(block):
-            words = words_of(lines)
-            special = pc.is_in(words.words, value_set=pa.array(LEFT_OUT))
-            skipped = pc.sum(special).as_py() or 0
-            if skipped:
-                kept = pc.invert(special)
-                lengths.append(leave_out(words, kept.to_numpy(zero_copy_only=False)))
-                texts.append(words.words.filter(kept))
-            else:
-                lengths.append(words.lengths)
-                texts.append(words.words)
-            out.count(sentences=len(words.lengths), words=len(texts[-1]), special_words=skipped)
-        encoded = pa.chunked_array(texts, pa.string()).dictionary_encode().unify_dictionaries()
-        own = encoded.chunk(0).dictionary if encoded.num_chunks else pa.array([], pa.string())
-        numbers = np.concatenate([np.zeros(0, np.uint32), *(c.indices.to_numpy() for c in encoded.chunks)])
-        start = 0
-        for sizes in lengths:  # encoding leaves out what is empty, so its pieces are others
-            edges = bounds(sizes)
-            some = numbers[start : start + edges[-1]].astype(np.uint32)
-            start += len(some)
-            rows = pa.ListArray.from_arrays(
-                pa.array(edges, pa.int32()), pa.array(some), type=_SENTENCE.field("words").type
-            )
-            out.write(pa.RecordBatch.from_arrays([rows], schema=_SENTENCE))
-        hashed = hashes(own)
-        write_columns(self.work.file(WORDS, block, ".arrow"), word=own, hash=hashed)
+            held.append(words_of(lines))
+            size += len(held[-1].words)
+            if size >= WINDOW_WORDS:
+                before += self._write(block, windows, before, held, out)
+                size, windows, held = 0, windows + 1, []
+        if held:
+            self._write(block, windows, before, held, out)
+
+    def _write(self, block: Block, window: int, before: int, held: list[Words], out: BlockWriter) -> int:
+        """Write a window, before which the block's others have so many words in their vocabularies."""
+        found = number(held)
+        count = len(found.vocabulary)
+        lists = pa.ListArray.from_arrays(pa.array(bounds(found.lengths), pa.int32()), pa.array(found.numbers))
+        write_columns(self.work.window(SENTENCES, block, window, ".arrow"), words=lists)
+        hashed = hashes(found.vocabulary)
+        write_columns(self.work.window(WORDS, block, window, ".arrow"), word=found.vocabulary, hash=hashed)
         order = np.argsort(hashed)
-        rows_of = Rows((hashed[order],), positions(block.index, len(own))[order])
-        write_run(self.work.file(HASHES, block, ".run"), rows_of)
+        rows = Rows((hashed[order],), positions(block.index, before, count)[order])
+        write_run(self.work.window(HASHES, block, window, ".run"), rows)
+        out.write(pa.RecordBatch.from_arrays([pa.array([count], pa.uint64())], schema=WINDOWS))
+        out.count(sentences=len(lists), words=len(found.numbers), special_words=found.special)
+        return count
 
 
 class Count(Step):
-    """Counted n-grams of the highest order of each block, a run in suffix order."""
+    """Counted n-grams of the highest order of each window, a run in suffix order."""
 
     name = "ngrams-count"
 
@@ -116,15 +112,18 @@ class Count(Step):
 
     def process(self, block: Block, out: BlockWriter) -> None:
         assert self._vocabulary is not None
+        work = self.work
         known, ids = (numpy_of(self._vocabulary[name]) for name in ("hash", "id"))
-        own: Ids = ids_of(numpy_of(read_columns(self.work.file(WORDS, block, ".arrow"))["hash"]), known, ids)
-        texts, lengths = [np.zeros(0, np.uint32)], [np.zeros(0, np.int64)]
-        for batch in read_batches(open_shard(self.work.path(READ, block.shard_name))):
-            lists = batch["words"]
-            texts.append(own[lists.flatten().to_numpy()])
-            lengths.append(np.diff(lists.offsets.to_numpy()).astype(np.int64))
-        keys, counts = count(
-            ngrams(np.concatenate(texts), np.concatenate(lengths), self.work.order, self.work.packing)
-        )
-        write_run(self.work.file(COUNTED, block, ".run"), Rows(keys, counts))
-        out.count(ngrams=len(counts))
+        for window in range(windows_of(work, block)):
+            hashed = numpy_of(read_columns(work.window(WORDS, block, window, ".arrow"))["hash"])
+            own: Ids = ids_of(hashed, known, ids)
+            lists = read_columns(work.window(SENTENCES, block, window, ".arrow"))["words"]
+            lengths = np.diff(lists.offsets.to_numpy()).astype(np.int64)
+            found = count(ngrams(own[numpy_of(lists.flatten())], lengths, work.order, work.packing))
+            write_run(work.window(COUNTED, block, window, ".run"), Rows(*found))
+            out.count(ngrams=len(found[1]))
+
+
+def windows_of(work: Work, block: Block) -> int:
+    """How many windows a block was read in."""
+    return open_shard(work.path(READ, block.shard_name)).read_all().num_rows

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from pipelines.ngrams import arpa
 from pipelines.ngrams.adjust import Grams, adjust
-from pipelines.ngrams.count import BOS, EOS, LEFT_OUT, SPECIALS, UNK, Counts, count, ngrams
+from pipelines.ngrams.count import BOS, EOS, SPECIALS, UNK, Counts, count, ngrams
 from pipelines.ngrams.discounts import Discounts, correct_last, counts_of_counts, discounts
 from pipelines.ngrams.interpolate import backoffs, interpolate, unigrams
 from pipelines.ngrams.keys import Ids, Keys, Packing, argsort, take
@@ -148,21 +148,6 @@ def _weigh(
     shares[by_context] = said.shares
     own[by_context] = said.weights[said.group]
     return said.contexts, said.weights, shares, own
-
-
-def number(words: pa.Array) -> tuple[Ids, pa.Array, NDArray[np.bool_]]:
-    """Ids of words in the order of first appearance, the vocabulary, and which words are real.
-
-    The special symbols are none: they are left out of the ids, as `lmplz --skip_symbols` does.
-    """
-    encoded = words.dictionary_encode()
-    own = encoded.dictionary.to_pylist()
-    real = np.array([word not in LEFT_OUT for word in own], np.bool_)
-    ids = np.where(real, np.cumsum(real) + len(SPECIALS) - 1, UNK).astype(np.uint32)
-    vocabulary = pa.concat_arrays([pa.array(SPECIALS), encoded.dictionary.filter(pa.array(real))])
-    rows = encoded.indices.to_numpy(zero_copy_only=False)
-    kept = real[rows]
-    return ids[rows][kept], vocabulary, kept
 
 
 assert (UNK, BOS, EOS) == (0, 1, 2)

@@ -22,7 +22,7 @@ from corpora.shards import ShardWriter, open_shard, read_batches
 from pipelines import engine
 from pipelines.ngrams import arpa
 from pipelines.ngrams.adjust import Grams
-from pipelines.ngrams.by_block import COUNTED, HASHES, IDS, READ, WORDS, Count, Read
+from pipelines.ngrams.by_block import COUNTED, HASHES, IDS, READ, SENTENCES, WORDS, Count, Read, windows_of
 from pipelines.ngrams.by_range import (
     BACKOFFS,
     BIGRAMS,
@@ -176,7 +176,7 @@ class Estimation:
 
     def _make_folders(self, work: Work) -> None:
         longer = range(3, self.order + 1)
-        kinds = [WORDS, HASHES, COUNTED, BIGRAMS, *(f"{CONTEXTS}-{k}" for k in longer)]
+        kinds = [SENTENCES, WORDS, HASHES, COUNTED, BIGRAMS, *(f"{CONTEXTS}-{k}" for k in longer)]
         kinds += [f"{SHARES}-{k}" for k in longer] + [f"{BACKOFFS}-{k - 1}" for k in longer]
         kinds += [f"{LINES}-{k}" for k in range(2, self.order + 1)]
         kinds += [f"{FREQUENT}-{k}" for k in range(2, self.longest + 1)]
@@ -196,9 +196,13 @@ class Estimation:
         with ShardWriter(work.path(VOCABULARY), schema) as shard:
             shard.write(pa.RecordBatch.from_arrays([pa.array(SPECIALS)], schema=schema))
             for block in self.blocks:
-                own = read_columns(work.file(WORDS, block, ".arrow"))["word"]
-                fresh = own.take(pa.array(vocabulary.of_block(block.index)))
-                shard.write(pa.RecordBatch.from_arrays([fresh], schema=schema))
+                numbers, before = vocabulary.of_block(block.index), 0
+                for window in range(windows_of(work, block)):
+                    own = read_columns(work.window(WORDS, block, window, ".arrow"))["word"]
+                    low, high = np.searchsorted(numbers, [before, before + len(own)])
+                    fresh = own.take(pa.array(numbers[low:high] - before))
+                    shard.write(pa.RecordBatch.from_arrays([fresh], schema=schema))
+                    before += len(own)
         return replace(work, bits=Packing.of(len(vocabulary)).bits)
 
     def _words(self, work: Work, run: engine.Run) -> Grams:

@@ -61,6 +61,10 @@ class Work:
         """A block's file of some kind."""
         return self.path(kind, block.shard_name.removesuffix(".arrow") + suffix)
 
+    def window(self, kind: str, block: Block, window: int, suffix: str) -> str:
+        """The file of a part of a block."""
+        return self.file(kind, block, f"-{window:05d}{suffix}")
+
     def runs(self, kind: str, columns: int | None = None) -> list[Run]:
         return list_runs(self.path(kind), self.columns if columns is None else columns)
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Protocol
+from typing import BinaryIO, Protocol
 
 import numpy as np
 import pyarrow as pa
@@ -13,6 +13,8 @@ from corpora.blocks import Block, Part
 
 _STEP = 1 << 22
 """Bytes read at a time."""
+LONGEST = 1 << 26
+"""Bytes of a line: more is no sentence, but a file without line ends."""
 
 
 class Source(Protocol):
@@ -34,7 +36,7 @@ class Lines:
     fingerprint = "lines-1"
 
     def sentences(self, block: Block) -> Iterator[pa.Array]:
-        """Raises ValueError for what is not UTF-8, naming file and byte."""
+        """Raises ValueError for what is not UTF-8 and for lines of more than 64 MiB, naming file and byte."""
         for part in block.parts:
             for at, data in _whole_lines(part):
                 ends = np.flatnonzero(np.frombuffer(data, np.uint8) == ord("\n")) + 1
@@ -57,13 +59,23 @@ def _whole_lines(part: Part) -> Iterator[tuple[int, bytes]]:
         at = 0 if compressed else part.start
         if at:
             file.seek(at - 1)
-            at += len(file.readline()) - 1
+            at += len(_rest_of_line(file, part.name, at)) - 1
         while part.stop is None or compressed or at < part.stop:
             size = _STEP if part.stop is None or compressed else min(_STEP, part.stop - at)
             data = file.read(size)
             if not data:
                 return
             if data[-1:] != b"\n":
-                data += file.readline()
+                data += _rest_of_line(file, part.name, at)
             yield at, data
             at += len(data)
+
+
+def _rest_of_line(file: BinaryIO, name: str, at: int) -> bytes:
+    rest = file.readline(LONGEST)
+    if len(rest) == LONGEST and rest[-1:] != b"\n":
+        raise ValueError(
+            f"{name}: expected sentences of at most {LONGEST:,} bytes, a line each, found a longer one after byte "
+            f"{at:,}; split the text into sentences"
+        )
+    return rest

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import NamedTuple
 
 import numpy as np
@@ -9,11 +10,14 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
+from pipelines.ngrams.count import LEFT_OUT
+from pipelines.ngrams.keys import Ids
 from pipelines.ragged import bounds
 
-_BREAKS = "\0\t\r\n"
+_BREAKS = b"\0\t\r\n"
 """What parts words beside the space. Other white space, such as U+00A0 and U+3000, is part of a word: readers of ARPA
 files take it for that, and cannot hold these."""
+_TO_SPACES = bytes.maketrans(_BREAKS, b" " * len(_BREAKS))
 
 
 class Words(NamedTuple):
@@ -24,10 +28,8 @@ class Words(NamedTuple):
 
 
 def words_of(lines: pa.Array) -> Words:
-    """Words of lines without their line ends; words of a text that are known already may come joined by spaces."""
-    for char in _BREAKS:
-        lines = pc.replace_substring(lines, char, " ")
-    parts = pc.split_pattern(lines, " ")
+    """Words of lines; words of a text that are known already may come joined by spaces. Lines are strings, not null."""
+    parts = pc.split_pattern(_spaced(lines), " ")
     flat = parts.flatten()
     inked = pc.greater(pc.binary_length(flat), 0)
     flags = inked.to_numpy(zero_copy_only=False)
@@ -35,7 +37,40 @@ def words_of(lines: pa.Array) -> Words:
     return Words(flat.filter(inked), np.diff(edges).astype(np.int64))
 
 
-def leave_out(words: Words, kept: NDArray[np.bool_]) -> NDArray[np.int64]:
-    """Lengths of the sentences when only some of the words stay."""
-    edges = np.append(0, np.cumsum(kept))[bounds(words.lengths)]
-    return np.diff(edges)
+def _spaced(lines: pa.Array) -> pa.Array:
+    """Lines with spaces for breaks, one byte for one byte."""
+    if not pc.sum(pc.binary_length(lines)).as_py():
+        return lines
+    _, offsets, data = lines.buffers()
+    edges = np.frombuffer(offsets, np.int32)[lines.offset : lines.offset + len(lines) + 1]
+    text = data.slice(int(edges[0]), int(edges[-1] - edges[0])).to_pybytes().translate(_TO_SPACES)
+    return pa.StringArray.from_buffers(len(lines), pa.py_buffer(edges - edges[0]), pa.py_buffer(text))
+
+
+class Numbered(NamedTuple):
+    """Words as numbers uint32[n] in the order of first appearance, their strings, and how many of each sentence."""
+
+    numbers: Ids
+    vocabulary: pa.Array
+    lengths: NDArray[np.int64]
+    special: int
+    """Words that stood in the text and are none, `LEFT_OUT`."""
+
+
+def number(some: Sequence[Words]) -> Numbered:
+    """Words of one part of the corpus after another, numbered together."""
+    encoded = (
+        pa.chunked_array([words.words for words in some], pa.string())
+        .dictionary_encode()
+        .unify_dictionaries()
+    )
+    lengths = np.concatenate([np.zeros(0, np.int64), *(words.lengths for words in some)])
+    numbers = np.concatenate([np.zeros(0, np.uint32), *(c.indices.to_numpy() for c in encoded.chunks)])
+    own = encoded.chunk(0).dictionary if encoded.num_chunks else pa.array([], pa.string())
+    special = pc.is_in(own, value_set=pa.array(LEFT_OUT)).to_numpy(zero_copy_only=False)
+    if not special.any():
+        return Numbered(numbers.astype(np.uint32), own, lengths, 0)
+    kept = ~special[numbers]
+    edges = np.append(0, np.cumsum(kept))[bounds(lengths)]
+    left = (np.cumsum(~special) - 1)[numbers[kept]].astype(np.uint32)
+    return Numbered(left, own.filter(pa.array(~special)), np.diff(edges), len(kept) - len(left))

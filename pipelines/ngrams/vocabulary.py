@@ -1,6 +1,6 @@
 """One vocabulary of all blocks: words get ids in the order in which they first stand in the corpus.
 
-A block tells words by 64-bit hashes, as KenLM does; among 20 million words two share one once in 10^5 corpora.
+A window tells words by 64-bit hashes, as KenLM does; among 20 million words two share one once in 10^5 corpora.
 """
 
 from __future__ import annotations
@@ -30,9 +30,9 @@ def hashes(words: pa.Array) -> Column:
     return np.frombuffer(joined, "<u8").astype(np.uint64)
 
 
-def positions(block: int, count: int) -> Column:
-    """Where a block's words first stand: they rise with the blocks, and within one."""
-    return np.arange(count, dtype=np.uint64) | np.uint64(block << _LOCAL_BITS)
+def positions(block: int, start: int, count: int) -> Column:
+    """Where words first stand that are the `start`-th and on of a block: they rise with the blocks, and within one."""
+    return np.arange(start, start + count, dtype=np.uint64) | np.uint64(block << _LOCAL_BITS)
 
 
 class Vocabulary(NamedTuple):
@@ -46,7 +46,7 @@ class Vocabulary(NamedTuple):
         return len(self.ids) + len(SPECIALS)
 
     def of_block(self, block: int) -> NDArray[np.int64]:
-        """Numbers, in the block's own vocabulary, of words that first stand there, in the order of ids."""
+        """Which of a block's words, those of its windows end to end, first stand there, in the order of ids."""
         low, high = np.searchsorted(
             self.first, np.array([block, block + 1], np.uint64) << np.uint64(_LOCAL_BITS)
         )
@@ -54,7 +54,7 @@ class Vocabulary(NamedTuple):
 
 
 def merge_vocabularies(runs: Sequence[Run]) -> Vocabulary:
-    """Of runs of (hash, position), one or more a block; 28 bytes a word, and some millions of rows."""
+    """Of runs of (hash, position), one a window; 28 bytes a word, and some millions of rows."""
     parts = within(whole(runs), 0, END)
     bounds = [0, *cut(parts, _MERGED_ROWS), END]
     known, first = [np.zeros(0, np.uint64)], [np.zeros(0, np.uint64)]

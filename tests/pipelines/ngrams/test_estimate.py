@@ -5,14 +5,16 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 
+import numpy as np
 import pyarrow as pa
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from pipelines.ngrams.count import SPECIALS
 from pipelines.ngrams.discounts import FALLBACK, DiscountError
-from pipelines.ngrams.estimate import Model, estimate, number
-from pipelines.ngrams.tokens import leave_out, words_of
+from pipelines.ngrams.estimate import Model, estimate
+from pipelines.ngrams.tokens import number, words_of
 from tests.pipelines.ngrams import slow
 
 WORDS = st.integers(0, 30).map(lambda n: "abcdefgh"[min(7, n.bit_length())] if n else "<s>")
@@ -23,9 +25,10 @@ PRUNES = st.sampled_from([(), (0, 1), (0, 0, 1), (0, 1, 2), (1,), (2,)])
 def model(
     lines: Sequence[str], order: int, prune: Sequence[int] = (), fallback: Sequence[float] | None = FALLBACK
 ) -> Model:
-    words = words_of(pa.array(lines, pa.string()))
-    ids, vocabulary, kept = number(words.words)
-    return estimate(ids, leave_out(words, kept), vocabulary, order, prune, fallback)
+    found = number([words_of(pa.array(lines, pa.string()))])
+    ids = found.numbers + np.uint32(len(SPECIALS))
+    vocabulary = pa.concat_arrays([pa.array(SPECIALS), found.vocabulary])
+    return estimate(ids, found.lengths, vocabulary, order, prune, fallback)
 
 
 def rows(lines: Sequence[str], order: int, prune: Sequence[int], tmp_path) -> list[dict]:

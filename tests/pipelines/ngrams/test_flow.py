@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gzip
 import math
 import random
 from collections import Counter
@@ -12,10 +13,12 @@ import pytest
 
 from corpora.blocks import Block, Part
 from pipelines import engine, runners
+from pipelines.ngrams import by_block, source
 from pipelines.ngrams.count import LEFT_OUT
 from pipelines.ngrams.discounts import FALLBACK, DiscountError
 from pipelines.ngrams.flow import Estimation
 from pipelines.ngrams.source import Lines
+from pipelines.ngrams.tokens import number
 from tests.pipelines.ngrams import slow
 from tests.pipelines.ngrams.test_estimate import model
 
@@ -159,6 +162,45 @@ def test_bytes_that_are_no_text(tmp_path):
     (tmp_path / "text.txt").write_bytes(b"good\nb\xff d\n")
     with pytest.raises(engine.RunError, match=r"text\.txt: expected UTF-8, found other bytes at byte 6"):
         job.run(str(tmp_path / "model.arpa"), execute)
+
+
+def test_windows_of_a_block_change_nothing(tmp_path, monkeypatch):
+    """A huge compressed file is one block; what a worker holds of it at a time is bounded."""
+    monkeypatch.setattr(source, "_STEP", 300)
+    monkeypatch.setattr(by_block, "WINDOW_WORDS", 100)
+    sizes: list[int] = []
+
+    def spy(some):
+        sizes.append(sum(len(words.words) for words in some))
+        return number(some)
+
+    monkeypatch.setattr(by_block, "number", spy)
+    lines = corpus(5)
+    path = tmp_path / "text.txt.gz"
+    path.write_bytes(gzip.compress("\n".join(lines).encode()))
+    part = Part(str(path), "text.txt.gz", 0, None)
+    blocks = [Block("text", i, 2, (part,), path.stat().st_size) for i in range(2)]
+    job = Estimation(Lines(), blocks, str(tmp_path / "work"), order=3, fallback=FALLBACK)
+    target = tmp_path / "model.arpa"
+    found = job.run(str(target), execute)
+    assert target.read_bytes() == b"".join(model(lines * 2, 3).arpa())
+    assert found.sentences == 600
+    assert len(sizes) > 20
+    assert max(sizes) < 300
+
+
+def test_a_file_without_line_ends(tmp_path, monkeypatch):
+    monkeypatch.setattr(source, "_STEP", 100)
+    monkeypatch.setattr(source, "LONGEST", 1000)
+    for blocks in (1, 2):
+        job = estimation(tmp_path, ["a b", "c " * 1400], blocks, f"{blocks}", order=2)
+        with pytest.raises(
+            engine.RunError, match=r"text\.txt: expected sentences of at most 1,000 bytes.*split"
+        ):
+            job.run(str(tmp_path / "model.arpa"), execute)
+    longest = "c " * 549  # with what was read before it
+    job = estimation(tmp_path, [longest], 1, "passes", order=2)
+    assert job.run(str(tmp_path / "model.arpa"), execute).words == 549
 
 
 @pytest.mark.parametrize("order", [0, 1, 6])
