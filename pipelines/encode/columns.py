@@ -226,33 +226,6 @@ def syntax_columns(trunk: Trunk, row_words: RowWords, words: Words) -> dict[str,
     }
 
 
-def coarse_columns(
-    trunk: Trunk, row_words: RowWords, coarse_ids_d: NDArray[np.int32], special: Mapping[str, int]
-) -> dict[str, List]:
-    """The `coarse` group: a coarse token for every word of the row, between its own special tokens: a last
-    [SEP] where the row has one.
-
-    A fine token of no word points where the fine token before it does.
-    """
-    frame = Frame.of(row_words.lengths_r2, trunk.rows.texts[:, 1] >= 0, trunk.rows.unended)
-    ids = frame.fill(coarse_ids_d[row_words.words_w], special)
-    fine = trunk.frame.offsets_r
-    at = np.full(len(trunk.ids_t), -1, np.int64)
-    tied = row_words.index_t >= 0
-    at[tied] = frame.inner[row_words.index_t[tied]]
-    at[fine[:-1]] = frame.offsets_r[:-1]
-    at[fine[1:] - 1] = frame.offsets_r[1:] - 1
-    paired = trunk.rows.texts[:, 1] >= 0
-    at[trunk.frame.begins_r2[paired, 1] - 1] = frame.begins_r2[paired, 1] - 1
-    at = np.maximum.accumulate(at)  # absolute positions only grow, so this fills gaps from the left
-    relative = at - np.repeat(frame.offsets_r[:-1], np.diff(fine))
-    return {
-        "coarse_ids": (ids, frame.offsets_r),
-        "coarse_token_type_ids": (frame.types_t, frame.offsets_r),
-        "coarse_index": (relative.astype(np.int16), fine),
-    }
-
-
 def segment_words(trunk: Trunk, row_words: RowWords, words: Words) -> tuple[kg.tree.Words, kg.tree.Words]:
     """Words of segment A and of segment B in characters of the segment's text.
 

@@ -2,8 +2,8 @@
 
 The work is columnar: a batch of documents is tokenized into flat arrays, `pipelines.encode.assemble` chooses
 rows as spans of them, `pipelines.encode.columns` lays all columns of up to 4,096 rows out at once. Python
-touches each word once (to slice it out for the coarse vocabulary) and each row a few times, never
-each token. From raw Chinese text to rows, words and coarse columns included, that takes 1.2 times the
+touches each distinct word of a batch once (to look it up in the coarse vocabulary) and each row a few times,
+never each token. From raw Chinese text to rows, words and coarse columns included, that takes 1.2 times the
 CPU time of bare `tokenizers.encode_batch` and `jieba.cut` (`tests/bench/bench_encode.py`). Re-encoding
 for another tokenizer or graph reuses the annotations.
 """
@@ -22,7 +22,6 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
-from numpy.typing import NDArray
 
 from corpora.blocks import Block, Part
 from corpora.manifest import Manifest
@@ -31,8 +30,10 @@ from corpora.schema import SCHEMA_VERSION, row_schema
 from corpora.shards import ShardError, check_shard, open_shard, read_batches
 from pipelines.config import Config
 from pipelines.encode import columns
+from pipelines.encode.backoff import coarse_columns
 from pipelines.encode.batch import Batch, read_batch
 from pipelines.encode.choice import gather
+from pipelines.encode.coarse import Units
 from pipelines.encode.labels import Labels
 from pipelines.encode.lists import record_batch
 from pipelines.encode.source import Words, attach
@@ -42,7 +43,7 @@ from pipelines.engine import BlockWriter, Stage
 from pipelines.ragged import Ints, bounds
 from pipelines.settings import encode_section, encode_settings
 
-CODE_VERSION = 2
+CODE_VERSION = 3
 """Raised whenever this stage gives other rows for the same documents and config."""
 CHUNK_ROWS = 4096
 CHUNK_TOKENS = 1 << 20
@@ -57,8 +58,8 @@ class _Words:
     words: Words
     tied: Ints
     """Word of each token"""
-    coarse: NDArray[np.int32] | None
-    """Coarse id of each word"""
+    units: Units | None
+    """What they are in coarse tokens"""
 
 
 class Encode(Stage):
@@ -67,7 +68,7 @@ class Encode(Stage):
     Counters: `records` (documents read), `rows`, `tokens`, `unknown_tokens`, `truncated_rows`; by
     task `labels_truncated`, `units_without_pieces`, `truncated_choices`, `targets_cut`, and those of
     `pretrain.pretrain_rows` and `span.span_rows`, with `answers_not_on_tokens` in splits that do not train; with
-    words `words_without_tokens`; with the coarse group `coarse_tokens`, `unknown_coarse_tokens`; with
+    words `words_without_tokens`; with the coarse group those of `backoff.coarse_columns`; with
     the tree group those of `kg.tree.Trees`. Rejects: those of `pipelines.encode.tasks`.
     """
 
@@ -194,8 +195,8 @@ class Encode(Stage):
         if batch.words is not None:
             kept, tied, dropped = attach(made.tokens, batch.texts.chars, batch.words)
             out.count(words_without_tokens=dropped)
-            coarse = None if self._tools.coarse is None else self._tools.coarse.look_up(batch.texts, kept)
-            words = _Words(kept, tied, coarse)
+            units = None if self._tools.units is None else self._tools.units.find(batch.texts, kept)
+            words = _Words(kept, tied, units)
         ids = _row_ids(batch.table, made.documents)
         for start, stop in _chunks(*self._sizes(batch, made)):
             named = self._columns(batch, made, start, stop, words, out)
@@ -230,15 +231,14 @@ class Encode(Stage):
         out.count(tokens=len(trunk.ids_t), unknown_tokens=unknown)
         found: dict[str, Any] = trunk.columns()
         laid = None
-        if words is not None:
+        if words is not None and ("syntax" in self._groups or self._tools.matches_words):
             laid = columns.lay_words(trunk, words.words, words.tied)
             if "syntax" in self._groups:
                 found |= columns.syntax_columns(trunk, laid, words.words)
-            if words.coarse is not None and self._tools.coarse is not None:
-                special = self._tools.coarse.special_ids
-                found |= columns.coarse_columns(trunk, laid, words.coarse, special)
-                known = words.coarse[laid.words_w] != special["unk"]
-                out.count(coarse_tokens=len(known), unknown_coarse_tokens=int((~known).sum()))
+        if words is not None and words.units is not None and self._tools.coarse is not None:
+            coarse, counters = coarse_columns(trunk, words.tied, words.units, self._tools.coarse)
+            found |= coarse
+            out.count(**counters)
         if self._tools.trees is not None:
             of_segments = None
             if self._tools.matches_words and laid is not None and words is not None:

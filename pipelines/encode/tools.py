@@ -1,4 +1,4 @@
-"""The tokenizer, vocabulary and graph that a config names: loaded where first needed, never pickled."""
+"""The tokenizer, vocabulary, lexicon and graph that a config names: loaded where first needed, never pickled."""
 
 from __future__ import annotations
 
@@ -9,12 +9,13 @@ from typing import Any
 from kg.errors import GraphError
 from kg.graph import KnowledgeGraph
 from kg.tree import GraftPolicy, TreeBuilder
-from pipelines.config import Config, ConfigError
-from pipelines.encode.coarse import CoarseVocabulary
+from pipelines.config import Config, ConfigError, resolve
+from pipelines.encode.coarse import CoarseUnits, CoarseVocabulary
 from pipelines.encode.seq2seq import check_seq2seq
 from pipelines.encode.span import check_span
 from pipelines.encode.tokenizer import Tokenizer, load_tokenizer
 from pipelines.graphs import open_graph
+from pipelines.phrases.lexicon import PhraseLexicon
 from pipelines.stop_list import stop_list
 
 _SAME = (
@@ -52,7 +53,7 @@ class Tools:
         if config.task == "seq2seq":
             check_seq2seq(config.encode)
         tools = Tools(config, config_path)
-        _ = tools.tokenizer, tools.coarse, tools.policy
+        _ = tools.tokenizer, tools.units, tools.policy
         names = config.encode.labels or []
         if repeated := [name for i, name in enumerate(names) if name in names[:i]]:
             raise ConfigError(f"encode.labels: {repeated[0]!r} is listed twice")
@@ -69,6 +70,20 @@ class Tools:
         if "coarse" not in self._groups or coarse is None:
             return None
         return CoarseVocabulary(coarse.vocab, self._config_path, self.tokenizer)
+
+    @cached_property
+    def lexicon(self) -> PhraseLexicon | None:
+        """None without phrases."""
+        coarse = self._config.encode.coarse
+        if "coarse" not in self._groups or coarse is None or coarse.phrases is None:
+            return None
+        path = resolve(self._config_path, coarse.phrases) if self._config_path else coarse.phrases
+        return PhraseLexicon.load(path, self.tokenizer.normalize)
+
+    @cached_property
+    def units(self) -> CoarseUnits | None:
+        """None without the coarse group."""
+        return None if self.coarse is None else CoarseUnits(self.coarse, self.lexicon)
 
     @cached_property
     def graph(self) -> KnowledgeGraph | None:
@@ -127,6 +142,8 @@ class Tools:
         found: dict[str, Any] = {"tokenizer": self.tokenizer.identity()}
         if self.coarse is not None:
             found["coarse_vocab"] = self.coarse.identity()
+        if self.lexicon is not None:
+            found["lexicon"] = self.lexicon.identity()
         if self.graph is not None:
             info = self.graph.info
             found["graph"] = {"sha256": info.sha256, "triples": info.triples, "subjects": info.subjects}

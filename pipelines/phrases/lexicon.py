@@ -127,13 +127,11 @@ class PhraseLexicon:
             distinct = self.letters(encoded.dictionary.to_pylist())
             return distinct.take(encoded.indices.to_numpy())
         seen = self._seen
-        found = [seen.get(word) for word in words]
-        letters = [self._new(w) if code is None else code for w, code in zip(words, found, strict=True)]
+        for word in dict.fromkeys(words):
+            if word not in seen:
+                known = None if " " in word else self._codes.get(self._normalize(word))
+                seen[word] = int(NO_WORD) if known is None else known
+        found = np.fromiter(map(seen.__getitem__, words), np.uint64, len(words))
         if len(seen) > _CACHE_WORDS:
             seen.clear()  # a corpus of unique strings must not fill memory
-        return np.array(letters, np.uint64)
-
-    def _new(self, word: str) -> int:
-        code = int(NO_WORD) if " " in word else self._codes.get(self._normalize(word), int(NO_WORD))
-        self._seen[word] = code
-        return code
+        return found

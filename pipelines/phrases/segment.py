@@ -33,20 +33,20 @@ class Phrases(NamedTuple):
     """[P], index among the lexicon's entries"""
 
 
-def find_phrases(lexicon: PhraseLexicon, words: Sequence[str] | pa.Array, sentences: Ints) -> Phrases:
+def find_phrases(lexicon: PhraseLexicon, letters: NDArray[np.uint64], sentences: Ints) -> Phrases:
     """Phrases among n words, none over the end of a sentence.
 
     Args:
+        letters: uint64[n], the words as `lexicon.letters` numbers them.
         sentences: int64[n], the sentence that each word is of, non-decreasing.
     """
-    count = len(words)
-    first = lexicon.letters(words)
-    onward = np.append(first, NO_WORD)  # what a phrase may go on with
+    count = len(letters)
+    onward = np.append(letters, NO_WORD)  # what a phrase may go on with
     onward[1:-1][np.diff(sentences) != 0] = NO_WORD
     length, state = np.zeros(count, np.int64), np.zeros(count, np.uint64)
     for begin in range(0, count, _STRIDE):
         end = min(begin + _STRIDE, count)
-        starts, states = np.arange(begin, end), lexicon.automaton.first(first[begin:end])
+        starts, states = np.arange(begin, end), lexicon.automaton.first(letters[begin:end])
         for depth in range(1, lexicon.longest):
             alive, states, entries = lexicon.automaton.step(states, onward.take(starts + depth, mode="clip"))
             starts = starts.take(alive)
@@ -66,8 +66,12 @@ def find_phrases(lexicon: PhraseLexicon, words: Sequence[str] | pa.Array, senten
 
 
 def units(lexicon: PhraseLexicon, words: Sequence[str] | pa.Array, sentences: Ints) -> Ints:
-    """First word of every unit (a phrase, or a word in none), int64[U]. See `find_phrases`."""
-    phrases = find_phrases(lexicon, words, sentences)
-    begins = np.ones(len(words), bool)
-    begins[ranges(phrases.starts + 1, phrases.stops - phrases.starts - 1)] = False
-    return np.flatnonzero(begins)
+    """First word of every unit (a phrase, or a word in none), int64[U]; `sentences` as in `find_phrases`."""
+    return np.flatnonzero(openings(find_phrases(lexicon, lexicon.letters(words), sentences), len(words)))
+
+
+def openings(phrases: Phrases, words: int) -> NDArray[np.bool_]:
+    """bool[words]: whether each word opens a unit."""
+    opens: NDArray[np.bool_] = np.ones(words, bool)
+    opens[ranges(phrases.starts + 1, phrases.stops - phrases.starts - 1)] = False
+    return opens

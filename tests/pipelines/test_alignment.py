@@ -172,12 +172,12 @@ def test_syntax_is_that_of_the_document(task: str, seed: int) -> None:
 
 
 def check_coarse(row: dict[str, Any]) -> None:
-    """A coarse token is a word: tokens share one where they share the other."""
+    """A word is one coarse token, or each of its fine tokens is."""
     index, words = row["coarse_index"], row["word_index"]
-    for i in range(len(index)):
-        for j in range(i):
-            if min(words[i], words[j]) >= 0:
-                assert (index[i] == index[j]) == (words[i] == words[j])
+    for word in set(words) - {-1}:
+        own = [coarse for coarse, of in zip(index, words, strict=True) if of == word]
+        assert len(set(own)) in (1, len(own))
+        assert set(own).isdisjoint(c for c, of in zip(index, words, strict=True) if of != word)
 
 
 # --- by hand ----------------------------------------------------------------------------------

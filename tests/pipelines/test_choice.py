@@ -140,8 +140,8 @@ def test_a_row_by_hand(tmp_path: Path) -> None:
     assert row["word_index"] == [-1, 0, 0, 1, 1, -1, 2, 2, 3, 3, -1, -1, 0, 0, 1, 1, -1, 2, 2, -1]
     assert row["choice_words"] == [4, 3]
     assert len(row["word_heads"]) == 7
-    assert row["choice_coarse"] == [7, 6]
-    assert row["coarse_index"] == [0, 1, 1, 2, 2, 3, 4, 4, 5, 5, 6, 0, 1, 1, 2, 2, 3, 4, 4, 5]
+    assert row["choice_coarse"] == [9, 7]  # 我在 and 在哪 are no entries, their characters are
+    assert row["coarse_index"] == [0, 1, 2, 3, 3, 4, 5, 6, 7, 7, 8, 0, 1, 2, 3, 3, 4, 5, 5, 6]
     # Of the first choice 12 tokens hold one token of 海 only, of the second one branch of two.
     assert pieces(run, tokens, "tree_ids") == (
         "CLS 我 在 北 京 SEP 在 哪 上 海 海 SEP CLS 我 在 北 京 首 都 SEP 北 京 SEP"

@@ -14,7 +14,6 @@ from hypothesis import strategies as st
 from corpora.schema import row_schema
 from pipelines.encode import columns
 from pipelines.encode.assemble import NONE, Rows
-from pipelines.encode.coarse import CoarseVocabulary
 from pipelines.encode.columns import Frame
 from pipelines.encode.lists import record_batch
 from pipelines.encode.source import attach, read_texts, read_words
@@ -23,7 +22,6 @@ from pipelines.ragged import bounds
 from tests.pipelines.annotated import DEPRELS, SAMPLES, Annotation, annotate, document, table_of
 
 BERT = load_tokenizer(str(SAMPLES / "vocab.txt"))
-COARSE = CoarseVocabulary(str(SAMPLES / "coarse_vocab.txt"), "", BERT)
 SPECIAL = BERT.special_ids
 ALPHABET = st.one_of(
     st.sampled_from("ab中国北京。！？ \n\u0301\u200b\u200d한👨🇨🇳❤\ufe0fＡאب\x00"),
@@ -64,7 +62,6 @@ def make(texts: list[str], rng: random.Random, *, whole_texts: bool) -> Case:
     trunk = columns.lay_trunk(rows, source, tokens, SPECIAL, whole_texts=whole_texts)
     laid = columns.lay_words(trunk, words, tied)
     made = trunk.columns() | columns.syntax_columns(trunk, laid, words)
-    made |= columns.coarse_columns(trunk, laid, COARSE.look_up(source, words), COARSE.special_ids)
     lists = {
         name: [values[a:b].tolist() for a, b in itertools.pairwise(offsets)]
         for name, (values, offsets) in made.items()
@@ -87,11 +84,10 @@ def test_every_column_against_loops(texts: list[str], seed: int, whole: bool) ->
 
 def check_row(case: Case, r: int, whole: bool) -> None:
     ids, types = [SPECIAL["cls"]], [0]
-    starts, stops, word_index, coarse_index = [0], [0], [-1], [0]
+    starts, stops, word_index = [0], [0], [-1]
     heads: list[int] = []
     deprels: list[str] = []
     sentences: list[int] = []
-    coarse, coarse_types = [COARSE.special_ids["cls"]], [0]
     for side in (0, 1):
         text = int(case.rows.texts[r, side])
         if text == NONE:
@@ -117,7 +113,6 @@ def check_row(case: Case, r: int, whole: bool) -> None:
             stops.append(int(every.stops[t]) - base)
             word = word_at(note, int(every.starts[t]))
             word_index.append(place[word])
-            coarse_index.append(len(coarse) + words.index(word))
             assert string[every.starts[t] : every.stops[t]] == (segment or "")[starts[-1] : stops[-1]]
         for w in words:
             head = w
@@ -132,17 +127,11 @@ def check_row(case: Case, r: int, whole: bool) -> None:
             heads.append(place.get(head, place[w]))
             deprels.append(note.deprels[w])
             sentences.append(before + numbers.index(sentence_of(note, w)))
-            a, b = note.words[w]
-            coarse.append(COARSE._ids.get(BERT.normalize(string[a:b]), COARSE.special_ids["unk"]))
-            coarse_types.append(side)
         ids.append(SPECIAL["sep"])
         types.append(side)
         starts.append(0)
         stops.append(0)
         word_index.append(-1)
-        coarse_index.append(len(coarse))
-        coarse.append(COARSE.special_ids["sep"])
-        coarse_types.append(side)
     made = {name: values[r] for name, values in case.made.items()}
     assert made["input_ids"] == ids
     assert made["token_type_ids"] == types
@@ -152,9 +141,6 @@ def check_row(case: Case, r: int, whole: bool) -> None:
     assert made["word_heads"] == heads
     assert [DEPRELS[i] for i in made["word_deprels"]] == deprels
     assert made["sentence_index"] == sentences
-    assert made["coarse_ids"] == coarse
-    assert made["coarse_token_type_ids"] == coarse_types
-    assert made["coarse_index"] == coarse_index
     check_intervals(heads, made["word_dfs_in"], made["word_dfs_out"])
 
 

@@ -109,9 +109,10 @@ def test_rows_of_cut_and_whole_targets(tmp_path: Path) -> None:
 
 
 def test_coarse_and_words_of_a_cut_target(tmp_path: Path) -> None:
-    made = config_of(
-        "seq2seq", groups=["syntax", "coarse"], max_length=8, encode={"seq2seq": {"max_target": 3}}
-    )
+    vocab = tmp_path / "coarse.txt"
+    vocab.write_text("[PAD]\n[UNK]\n[CLS]\n[SEP]\n[MASK]\n很\n很好\n", encoding="utf-8")
+    section = {"seq2seq": {"max_target": 3}, "coarse": {"vocab": str(vocab)}}
+    made = config_of("seq2seq", groups=["syntax", "coarse"], max_length=8, encode=section)
     run = encode(tmp_path, made, [pair("a", "很好", "很好很好"), pair("b", "很好", "很好")])
     assert_sound(run)
     cut, whole = run.rows
@@ -122,7 +123,7 @@ def test_coarse_and_words_of_a_cut_target(tmp_path: Path) -> None:
     assert cut["coarse_index"] == [0, 1, 1, 2, 3, 3, 4]
     assert cut["coarse_token_type_ids"] == [0, 0, 0, 1, 1]
     assert cut["word_index"] == [-1, 0, 0, -1, 1, 1, 2]
-    assert cut["coarse_ids"][1] == cut["coarse_ids"][3] == cut["coarse_ids"][4]
+    assert cut["coarse_ids"][1] == cut["coarse_ids"][3] == cut["coarse_ids"][4] == 6
     assert whole["coarse_index"] == [0, 1, 1, 2, 3, 3, 4]
     assert whole["coarse_ids"][-1] == whole["input_ids"][-1] == sep
 

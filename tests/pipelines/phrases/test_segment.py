@@ -52,7 +52,7 @@ def test_units_equal_the_loop(
     with mock.patch.object(segment, "_STRIDE", data.draw(st.sampled_from([1, 3, 1 << 16]))):
         assert units(lexicon, words, sentences).tolist() == expected
         assert units(lexicon, pa.array(words, pa.string()), sentences).tolist() == expected
-        found = find_phrases(lexicon, words, sentences)
+        found = find_phrases(lexicon, lexicon.letters(words), sentences)
     assert [lexicon.entries()[r] for r in found.ranks] == [
         " ".join(lowered[a:b]) for a, b in zip(found.starts, found.stops, strict=True)
     ]
