@@ -1,4 +1,4 @@
-"""The commands that make what the coarse tokens of AMBERT are looked up in: phrases."""
+"""The commands that make what tokens are looked up in: phrases and vocabularies."""
 
 from __future__ import annotations
 
@@ -56,13 +56,52 @@ def phrases(
     search = PhraseSearch(loaded, str(config), options, model)
     result = search.run()
     lexicon = files.join(search.folder, PHRASES)
-    _err.print(legible(f"wrote {lexicon}, report.json with the phrases near each limit"), soft_wrap=True)
+    _err.print(
+        legible(f"{lexicon}: the lexicon; report.json beside it: phrases near each limit"), soft_wrap=True
+    )
     if result.phrases:
         _err.print(
             f"next: in the config, encode.columns: [coarse] and encode.coarse.phrases: "
             f"{legible(_from_config(lexicon, config))}; then treegraft vocab {legible(str(config))}",
             soft_wrap=True,
         )
+
+
+@app.command(context_settings=_PASS_ON)
+def vocab(
+    context: typer.Context,
+    config: ConfigPath,
+    fine: Annotated[
+        bool, typer.Option("--fine", help="Make the fine vocabulary (WordPiece), whatever the config has.")
+    ] = False,
+    coarse: Annotated[
+        bool,
+        typer.Option("--coarse", help="Make the coarse vocabulary (words, phrases, and pieces of others)."),
+    ] = False,
+    out: Out = None,
+    annotated: Annotated_ = None,
+    runner: Runner = "local",
+    workers: Workers = None,
+    overwrite: Overwrite = False,
+) -> None:
+    """Make the vocabularies of a corpus: WordPiece, and the coarse one of words and phrases.
+
+    Without --fine and --coarse: the fine one where encode.tokenizer names a vocab.txt that is not there yet, the
+    coarse one where encode.columns has 'coarse'. Writes vocab.txt, coarse_vocab.txt and report.json into <out>/vocab.
+    """
+    from pipelines.vocab.flow import Vocabularies
+
+    loaded, options = _start(context, config, out, annotated, runner, workers, overwrite)
+    made = Vocabularies(loaded, str(config), options, fine=fine, coarse=coarse)
+    keys = {"fine": "encode.tokenizer", "coarse": "encode.coarse.vocab"}
+    said = [
+        f"{keys[side]}: {legible(_from_config(files.join(made.folder, found.file), config))}"
+        for side, found in made.run().items()
+    ]
+    _err.print(
+        f"next: in the config, {' and '.join(said)}; then treegraft preprocess {legible(str(config))}",
+        soft_wrap=True,
+    )
 
 
 def _from_config(path: str, config: Path) -> str:

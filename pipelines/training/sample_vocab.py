@@ -4,10 +4,7 @@
 
 writes `vocab.txt` (fine: WordPiece, as BERT uncased and BERT-base-Chinese cut text) and
 `coarse_vocab.txt` (coarse: whole words, for AMBERT). The same texts give the same bytes on every
-run. `tokenizers`' trainer alone does not (0.23: three runs, three vocabularies): it numbers the
-`##x` forms of characters in the order of a randomly seeded hash map and settles equal pair
-counts by those numbers. So both forms of every character are numbered here, in code point order,
-before training starts.
+run (`pipelines.vocab.wordpiece` says what that takes).
 """
 
 from __future__ import annotations
@@ -23,18 +20,14 @@ from typing import Any
 
 import jieba
 import spacy
-from tokenizers import Tokenizer
-from tokenizers.models import WordPiece
 from tokenizers.normalizers import BertNormalizer
 from tokenizers.pre_tokenizers import BertPreTokenizer
-from tokenizers.trainers import WordPieceTrainer
 
-SPECIAL_TOKENS = ("[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]")
+from pipelines.vocab.wordpiece import SPECIALS as SPECIAL_TOKENS
+from pipelines.vocab.wordpiece import alphabet, character_forms, train
+
 SAMPLES = Path(__file__).resolve().parents[2] / "corpora" / "samples"
-PREFIX = "##"
 HAN = re.compile("[\u3400-\u9fff]")
-# Printable ASCII is always in, so that a user's own English never falls to [UNK] for a stray sign.
-ASCII = "".join(map(chr, range(0x21, 0x7F))).lower()
 
 Texts = Sequence[tuple[str, str]]
 """(language, text) pairs; language is `zh` or `en`."""
@@ -105,13 +98,6 @@ def _strings(value: Any) -> Iterator[str]:
                 yield from _strings(item)
 
 
-def _wordpiece() -> Tokenizer:
-    tokenizer = Tokenizer(WordPiece(unk_token="[UNK]"))  # noqa: S106
-    tokenizer.normalizer = BertNormalizer(lowercase=True, handle_chinese_chars=True)
-    tokenizer.pre_tokenizer = BertPreTokenizer()
-    return tokenizer
-
-
 def fine_vocabulary(texts: Iterable[str], size: int = 6000, min_frequency: int = 2) -> list[str]:
     """A WordPiece vocabulary of `texts` as BERT's uncased models cut them.
 
@@ -124,27 +110,12 @@ def fine_vocabulary(texts: Iterable[str], size: int = 6000, min_frequency: int =
         Entries by id: the special tokens, both forms of the characters in code point order, then
         merged pieces in the order in which they were made.
     """
-    tokenizer = _wordpiece()
-    texts = list(texts)
-    whole, rest = set(ASCII), {c for c in ASCII if c.isalnum()}
+    normalizer, pre_tokenizer = BertNormalizer(lowercase=True), BertPreTokenizer()
+    words: Counter[str] = Counter()
     for text in texts:
-        normal = tokenizer.normalizer.normalize_str(text)
-        for word, _ in tokenizer.pre_tokenizer.pre_tokenize_str(normal):
-            whole.add(word[0])
-            rest.update(word[1:])
-    # A continuing character may also begin a word elsewhere, so it gets its plain form too.
-    alphabet = sorted(whole | rest) + [PREFIX + c for c in sorted(rest)]
-    fixed = [*SPECIAL_TOKENS, *alphabet]
-    trainer = WordPieceTrainer(
-        vocab_size=max(size, len(fixed)),
-        min_frequency=min_frequency,
-        special_tokens=fixed,  # numbered first and in this order; only the strings are kept below
-        continuing_subword_prefix=PREFIX,
-        show_progress=False,
-    )
-    tokenizer.train_from_iterator(texts, trainer)
-    ids = tokenizer.get_vocab(with_added_tokens=True)
-    return sorted(ids, key=ids.__getitem__)
+        words.update(word for word, _ in pre_tokenizer.pre_tokenize_str(normalizer.normalize_str(text)))
+    characters = alphabet(character_forms(words), lowercase=True)
+    return train(words, characters, size, min_frequency).entries
 
 
 def coarse_words(texts: Texts) -> Counter[str]:

@@ -1,0 +1,202 @@
+"""The road of `treegraft vocab`: annotate, count by block, merge by range, choose, measure; the fine one first.
+
+Counting, merging and measuring are stages like any other: they resume, run on every Beam runner, and give the same
+bytes whatever the number of workers. What reaches the driver is what occurs often enough to be chosen.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections import Counter
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from rich.text import Text
+
+from corpora import files
+from corpora.blocks import Block
+from pipelines import engine, flow, watched
+from pipelines.config import Config, ConfigError, resolve
+from pipelines.differences import Facts, differences, listed
+from pipelines.encode.tokenizer import vocabulary_lines
+from pipelines.options import Options
+from pipelines.phrases.flow import FOLDER as PHRASES_FOLDER
+from pipelines.phrases.report import PHRASES
+from pipelines.phrases.source import annotated_blocks, counted_splits
+from pipelines.view.legible import legible
+from pipelines.vocab import show
+from pipelines.vocab.counts import hash_ranges
+from pipelines.vocab.result import Made, read_made, read_report, write_made, write_report
+from pipelines.vocab.sides import Coarse, Fine, Side
+from pipelines.vocab.steps import CODE_VERSION, Step
+from pipelines.vocab.units import Lookup
+
+FOLDER = "vocab"
+
+
+class Vocabularies:
+    """What is asked of one corpus. Raises ConfigError before any work."""
+
+    def __init__(
+        self, config: Config, config_path: str, options: Options, *, fine: bool = False, coarse: bool = False
+    ) -> None:
+        """`fine`, `coarse`: make these; without either those that the config needs and has not."""
+        self._config, self._path, self._options = config, config_path, options
+        self.folder = files.join(options.out, FOLDER)
+        self._work = files.join(self.folder, engine.WORK)
+        self._splits = counted_splits(config.input, config.vocab.splits, "vocab.splits")
+        encode = config.encode
+        self._own = files.join(self.folder, Fine.file)
+        there = self._tokenizer_is_there()
+        if not fine and not coarse:
+            fine, coarse = not there, "coarse" in encode.columns
+            if not fine and not coarse:
+                raise ConfigError(
+                    f"encode.tokenizer: {encode.tokenizer} is there, and encode.columns has no 'coarse', so that no "
+                    "vocabulary is needed; pass --fine or --coarse to make one nevertheless"
+                )
+        self.fine = Fine(config) if fine else None
+        self._lookup: Lookup | None = None
+        if coarse:
+            spec = encode.tokenizer if there else str(Path(self._own).resolve())
+            if not there and not fine and not files.exists(self._own):
+                raise ConfigError(
+                    f"encode.tokenizer: file {resolve(config_path, encode.tokenizer)} does not exist, and a coarse "
+                    "vocabulary is made for a tokenizer; without --coarse alone both are made, the fine one first"
+                )
+            self._lookup = Lookup(spec, config_path, encode.lowercase, self._lexicon())
+            if there:
+                _ = self._lookup.lexicon  # what is wrong with the two stops before any work
+        self.makes_coarse = coarse
+
+    def _tokenizer_is_there(self) -> bool:
+        """Whether the config's tokenizer is another than what is made here. A `vocab.txt` that is missing can be made;
+        anything else must be there."""
+        path = resolve(self._path, self._config.encode.tokenizer)
+        if not path.endswith(".txt"):
+            return True
+        if files.is_uri(path) or files.is_uri(self._own):
+            return path != self._own and files.exists(path)
+        return files.exists(path) and Path(path).resolve() != Path(self._own).resolve()
+
+    def _lexicon(self) -> str | None:
+        coarse = self._config.encode.coarse
+        if coarse is not None and coarse.phrases is not None:
+            return resolve(self._path, coarse.phrases)
+        found = files.join(files.join(self._options.out, PHRASES_FOLDER), PHRASES)
+        if not files.exists(found):
+            return None
+        self._say(f"vocab: phrases of {legible(found)}; encode.coarse.phrases should name it, too")
+        return found if files.is_uri(found) else str(Path(found).resolve())
+
+    def run(self) -> dict[str, Made]:
+        """Run to the manifest, or find that it is there already; what was asked for, by side."""
+        manifest = flow.annotate(self._config, self._path, self._options)
+        blocks = annotated_blocks(self._options.annotated, manifest, self._splits)
+        done = {}
+        if self.fine is not None:
+            done[self.fine.name] = self._side(self.fine, blocks)
+        if self._lookup is not None:
+            coarse = Coarse(self._config, self._lookup)
+            done[coarse.name] = self._side(coarse, blocks)
+        return done
+
+    # --- one vocabulary ---------------------------------------------------------------------------
+
+    def _side(self, side: Side, blocks: list[Block]) -> Made:
+        inputs = [{"path": part.name, "sha256": part.sha256} for block in blocks for part in block.parts]
+        facts = Facts({**side.settings(), "vocab.splits": self._splits}, side.identities(), inputs=inputs)
+        fingerprint = _hash([CODE_VERSION, facts.settings, _contents(facts.identities), inputs])
+        old = read_made(self.folder).get(side.name)
+        damage = old.damage(self.folder) if old is not None else None
+        if old is not None and old.fingerprint == fingerprint and not damage:
+            self._say(f"vocab, {side.name}: already finished in {legible(self.folder)}")
+            return old
+        if old is not None and not self._options.overwrite:
+            lines = [damage] if damage else differences(old.facts(), facts)
+            raise engine.RunError(
+                f"{files.join(self.folder, side.file)} is of another config, code or input, or was changed since:"
+                f"{listed(lines)}\nChoose another folder with --out, or pass --overwrite to replace it."
+            )
+        with engine.only_writer(self.folder):
+            self._forget(side)
+            return self._make(side, blocks, facts, fingerprint)
+
+    def _forget(self, side: Side) -> None:
+        """The side no longer looks finished, and its file is gone; the other one stays."""
+        files.remove_temporaries(self.folder)
+        made = read_made(self.folder)
+        if made.pop(side.name, None) is not None:
+            write_made(self.folder, made)
+        files.remove(files.join(self.folder, side.file))
+
+    def _make(self, side: Side, blocks: list[Block], facts: Facts, fingerprint: str) -> Made:
+        work = files.join(self._work, f"{side.name}-{fingerprint[:16]}")
+        self._sweep(side, keep=work)
+        inputs = [dict(item) for item in facts.inputs]
+        counting = engine.Run(side.count({}), blocks, files.join(work, "count"), inputs)
+        counted = self._stage(side, "count", counting)
+        totals = sum((Counter(record.counters) for record in counted), Counter())
+        runs = [files.join(counting.out, record.shard.name) for record in counted]
+        ranges = hash_ranges(sum(record.shard.rows for record in counted))
+        upstream = {"counted": _hash(counting.key)}
+        merging = engine.Run(side.merge(upstream, runs), ranges, files.join(work, "merge"))
+        merged = self._stage(side, "merge", merging)
+        entries, found = side.choose(files.join(merging.out, record.shard.name) for record in merged)
+        content = vocabulary_lines(entries)
+        sha256 = hashlib.sha256(content).hexdigest()
+        path = files.join(self.folder, side.file)
+        with files.write_atomic(path) as sink:
+            sink.write(content)
+        step: Step = side.measure({**upstream, "vocabulary": sha256}, runs, path)
+        measured = self._stage(side, "measure", engine.Run(step, ranges, files.join(work, "measure")))
+        coverage = side.coverage(sum((Counter(record.counters) for record in measured), Counter()))
+        told = {
+            "file": side.file,
+            "entries": len(entries),
+            "splits": self._splits,
+            "documents": totals["documents"],
+            "occurrences": totals["words"],
+            **found,
+            "coverage": coverage,
+        }
+        made = Made(
+            side.file,
+            len(entries),
+            sha256,
+            fingerprint,
+            dict(facts.settings),
+            dict(facts.identities),
+            inputs,
+            engine.package_versions(),
+        )
+        write_report(self.folder, {**read_report(self.folder), side.name: told})
+        write_made(self.folder, {**read_made(self.folder), side.name: made})
+        self._sweep(side)
+        show.show(self._options.console, side.name, self.folder, told, side.size, brief=self._options.brief)
+        return made
+
+    def _stage(self, side: Side, title: str, run: engine.Run) -> list[engine.BlockRecord]:
+        run.prepare()
+        return watched.execute(f"{FOLDER}, {side.name} {title}", run, self._options)
+
+    def _sweep(self, side: Side, keep: str = "") -> None:
+        """Remove the work of the side, also of a run with another config that was given up."""
+        for name in files.list_names(self._work):
+            path = files.join(self._work, name)
+            if name.startswith(f"{side.name}-") and path != keep:
+                files.remove(path)
+
+    def _say(self, message: str) -> None:
+        self._options.console.print(Text(message), soft_wrap=True)
+
+
+def _contents(identities: Mapping[str, Any]) -> dict[str, Any]:
+    """What the tools are, whatever their files are called."""
+    return {tool: {k: v for k, v in facts.items() if k != "name"} for tool, facts in identities.items()}
+
+
+def _hash(facts: Any) -> str:
+    return hashlib.sha256(json.dumps(facts, ensure_ascii=False, sort_keys=True).encode()).hexdigest()

@@ -1,0 +1,86 @@
+"""What a finished run leaves beside the vocabularies: `report.json`, and `manifest.json`, written last.
+
+Each vocabulary is finished for itself, so that one may be made anew without the other.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass
+from typing import Any
+
+from corpora import files
+from corpora.manifest import MANIFEST
+from pipelines.differences import Facts
+
+REPORT = "report.json"
+
+
+@dataclass(frozen=True)
+class Made:
+    """A finished vocabulary, as the manifest has it."""
+
+    file: str
+    entries: int
+    sha256: str
+    fingerprint: str
+    """Hash of the config, the annotated documents and the code that led here."""
+    settings: Mapping[str, Any]
+    identities: Mapping[str, Any]
+    inputs: list[dict[str, Any]]
+    versions: Mapping[str, str]
+
+    def facts(self) -> Facts:
+        return Facts(self.settings, self.identities, self.versions, self.inputs)
+
+    def damage(self, folder: str) -> str | None:
+        """What is wrong with the file; None if nothing is."""
+        try:
+            content = files.read_bytes(files.join(folder, self.file))
+        except FileNotFoundError:
+            return f"{self.file} is missing"
+        if hashlib.sha256(content).hexdigest() != self.sha256:
+            return f"{self.file} was changed after it was written"
+        return None
+
+
+def read_made(folder: str) -> dict[str, Made]:
+    """Finished vocabularies by side (`fine`, `coarse`); none where the manifest is missing or damaged."""
+    body = _read(folder, MANIFEST)
+    try:
+        return {side: Made(**made) for side, made in body.get("vocabularies", {}).items()}
+    except (TypeError, AttributeError):
+        return {}
+
+
+def read_report(folder: str) -> dict[str, Any]:
+    """By side, what was found of it."""
+    return _read(folder, REPORT)
+
+
+def write_made(folder: str, made: Mapping[str, Made]) -> None:
+    """The manifest; without any vocabulary there is none."""
+    if not made:
+        files.remove(files.join(folder, MANIFEST))
+        return
+    sides = {side: asdict(made[side]) for side in sorted(made)}
+    _write(folder, MANIFEST, {"stage": "vocab", "vocabularies": sides})
+
+
+def write_report(folder: str, report: Mapping[str, Any]) -> None:
+    _write(folder, REPORT, report)
+
+
+def _read(folder: str, name: str) -> dict[str, Any]:
+    try:
+        body = json.loads(files.read_bytes(files.join(folder, name)))
+    except (FileNotFoundError, ValueError, RecursionError):
+        return {}
+    return body if isinstance(body, dict) else {}
+
+
+def _write(folder: str, name: str, body: Mapping[str, Any]) -> None:
+    with files.write_atomic(files.join(folder, name)) as sink:
+        sink.write(json.dumps(body, indent=1, ensure_ascii=False).encode("utf-8", "backslashreplace") + b"\n")
