@@ -270,7 +270,12 @@ def _find(spec: str, path: str) -> str | None:
 
 
 def _from_hub(name: str) -> Tokenizer:
+    import huggingface_hub as hub
+
     try:
+        # What is in no cache is asked for once: a download would try six times, and be half a minute about it.
+        if not isinstance(hub.try_to_load_from_cache(name, "tokenizer.json"), str):
+            hub.get_hf_file_metadata(hub.hf_hub_url(name, "tokenizer.json"))
         core = tokenizers.Tokenizer.from_pretrained(name)
     except Exception as error:  # the library raises bare Exception
         raise ConfigError(
