@@ -28,7 +28,7 @@ from pipelines.dedup.flow import Deduplication
 from pipelines.dedup.result import Drops
 from pipelines.differences import Facts, differences, listed
 from pipelines.display import counts, summary
-from pipelines.encode.pretrain import pretrain_warnings
+from pipelines.encode.advice import warnings
 from pipelines.encode.stage import Encode
 from pipelines.graphs import check_graph, compiled_graph
 from pipelines.options import Options
@@ -301,10 +301,7 @@ def _encode(
 ) -> Manifest:
     manifest = run_plan(plan_encode(config, config_path, options, annotated, graph), options)
     totals = sum((Counter(split.counters) for split in manifest.splits.values()), Counter())
-    warnings = (
-        pretrain_warnings(totals, config.encode.pretrain, config.input) if config.task == "pretrain" else []
-    )
-    for warning in warnings:
+    for warning in warnings(config, totals):
         options.console.print(Text.assemble(("warning: ", "yellow"), warning))
     return manifest
 

@@ -1,16 +1,14 @@
 from __future__ import annotations
 
 from collections import Counter
-from typing import Any
 
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from corpora.layout import InputConfig
 from pipelines.encode.assemble import NONE, Cutter, Rows
 from pipelines.encode.dice import Dice
-from pipelines.encode.pretrain import pretrain_rows, pretrain_warnings, sentence_bounds
+from pipelines.encode.pretrain import pretrain_rows, sentence_bounds
 from pipelines.encode_config import PretrainConfig
 from pipelines.ragged import bounds
 from tests.pipelines.spans import spans, tokens_of
@@ -226,46 +224,6 @@ def test_c21_a_lone_sentence_makes_no_pair() -> None:
     rows = assemble([[5]])
     assert len(rows) == 0
     assert rows.counters["sentences_without_partner"] == 1
-
-
-def warnings_of(documents: Documents, source: dict[str, str] | None = None, **options: Any) -> list[str]:
-    layout = InputConfig(files={"train": ["x"]}, **{"format": "text"} | (source or {}))  # type: ignore[arg-type]
-    counters = assemble(documents, **options).counters + Counter(records=len(documents))
-    return pretrain_warnings(counters, PretrainConfig(**options), layout)
-
-
-def test_c21_a_corpus_of_single_sentences_is_warned_about() -> None:
-    (lone,) = warnings_of([[2], [2], [2]])
-    assert "3 of 3 documents are a single sentence" in lone and "input.document" in lone
-    assert "every pair needs another document" in lone and "segments to 'single'" in lone
-    assert warnings_of([[2, 3, 2]] * 3) == []
-    (single,) = warnings_of([[2, 3, 2, 5, 3, 9]])
-    assert "blocks that hold one document only" in single
-    assert warnings_of([]) == []
-
-
-@pytest.mark.parametrize(
-    ("source", "advice"),
-    [
-        ({}, "set input.document to 'file'."),
-        ({"document": "line"}, "set input.document to 'blank_line' or 'file'."),
-        ({"document": "file"}, "no row is longer than its sentence."),
-        (
-            {"format": "conllu"},
-            "set input.document to 'newdoc' if the treebank has `# newdoc` lines, else to 'file'.",
-        ),
-        ({"format": "conllu", "document": "newdoc"}, "set input.document to 'file'."),
-        ({"format": "jsonl"}, "join the sentences of a document in one record."),
-    ],
-)
-def test_advice_is_what_config_and_format_leave_to_do(source: dict[str, str], advice: str) -> None:
-    (said,) = warnings_of([[2], [2], [2]], source, segments="single")
-    assert said.endswith(advice)
-    assert "pair" not in said and "segments" not in said
-    (said,) = warnings_of([[2], [2], [2]], source)
-    assert said.endswith("set encode.pretrain.segments to 'single'.")
-    (said,) = warnings_of([[2], [2], [2]], source, random_next=0.0)
-    assert "no pair can be made of those" in said
 
 
 @pytest.mark.parametrize("segments", ["pair", "single"])

@@ -1,0 +1,68 @@
+"""What a user should know about the rows just made, and which key of the config mends it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from corpora.layout import InputConfig
+from pipelines.config import Config
+from pipelines.encode_config import PretrainConfig
+
+_CUT_AT_END = ("classify", "tag", "choice")
+"""Tasks whose rows lose what is past `max_length`; questions have windows instead, and targets a budget."""
+_MOST = 0.5
+_FEW_DOCUMENTS = 2
+_MOSTLY = 0.9
+_LONGER_DOCUMENTS = {
+    "text": {
+        "blank_line": "if blank lines stand between sentences, set input.document to 'file'",
+        "line": "if a line is no whole document, set input.document to 'blank_line' or 'file'",
+    },
+    "conllu": {
+        "blank_line": "set input.document to 'newdoc' if the treebank has `# newdoc` lines, else to 'file'",
+        "newdoc": "if most sentences have a `# newdoc` of their own, set input.document to 'file'",
+    },
+}
+"""How documents come to hold more sentences, by `input.format` and `input.document`."""
+
+
+def warnings(config: Config, counters: Mapping[str, int]) -> list[str]:
+    """What to tell of a run of `config`, from its counters over all splits."""
+    if config.task == "pretrain":
+        return pretrain_warnings(counters, config.encode.pretrain, config.input)
+    cut, rows = counters.get("truncated_rows", 0), counters.get("rows", 0)
+    if config.task not in _CUT_AT_END or cut <= _MOST * rows:
+        return []
+    return [
+        f"{cut:,} of {rows:,} rows lost tokens to encode.max_length = {config.encode.max_length}: raise it, if the "
+        "model takes longer rows"
+    ]
+
+
+def pretrain_warnings(counters: Mapping[str, int], config: PretrainConfig, source: InputConfig) -> list[str]:
+    """What a user should know about a corpus, from the totals of `pretrain_rows` and `records`."""
+    documents, sentences = counters.get("records", 0), counters.get("sentences", 0)
+    lone = counters.get("single_sentence_documents", 0)
+    found = []
+    if documents >= _FEW_DOCUMENTS and lone >= _MOSTLY * documents:
+        by_document = _LONGER_DOCUMENTS.get(source.format)
+        longer = "join the sentences of a document in one record"
+        ways = [longer if by_document is None else by_document.get(source.document, "")]
+        if config.segments == "single":
+            means = "no row is longer than its sentence"
+        else:
+            means = (
+                "every pair needs another document" if config.random_next else "no pair can be made of those"
+            )
+            ways.append("set encode.pretrain.segments to 'single'")
+        found.append(
+            f"{lone:,} of {documents:,} documents are a single sentence ({sentences:,} sentences in all): "
+            + "; ".join([means, ", or ".join(filter(None, ways))]).removesuffix("; ")
+            + "."
+        )
+    if pairs := counters.get("pairs_without_other_document", 0):
+        found.append(
+            f"{pairs:,} pairs are in blocks that hold one document only, so none of them is random. Raise "
+            "run.block_bytes, or split long documents."
+        )
+    return found

@@ -1,0 +1,64 @@
+from __future__ import annotations
+
+from collections import Counter
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from corpora.layout import InputConfig
+from pipelines.encode.advice import pretrain_warnings, warnings
+from pipelines.encode_config import PretrainConfig
+from tests.pipelines.annotated import config_of, document, encode
+from tests.pipelines.test_pretrain import Documents, assemble
+
+
+def warnings_of(documents: Documents, source: dict[str, str] | None = None, **options: Any) -> list[str]:
+    layout = InputConfig(files={"train": ["x"]}, **{"format": "text"} | (source or {}))  # type: ignore[arg-type]
+    counters = assemble(documents, **options).counters + Counter(records=len(documents))
+    return pretrain_warnings(counters, PretrainConfig(**options), layout)
+
+
+def test_c21_a_corpus_of_single_sentences_is_warned_about() -> None:
+    (lone,) = warnings_of([[2], [2], [2]])
+    assert "3 of 3 documents are a single sentence" in lone and "input.document" in lone
+    assert "every pair needs another document" in lone and "segments to 'single'" in lone
+    assert warnings_of([[2, 3, 2]] * 3) == []
+    (single,) = warnings_of([[2, 3, 2, 5, 3, 9]])
+    assert "blocks that hold one document only" in single
+    assert warnings_of([]) == []
+
+
+@pytest.mark.parametrize(
+    ("source", "advice"),
+    [
+        ({}, "set input.document to 'file'."),
+        ({"document": "line"}, "set input.document to 'blank_line' or 'file'."),
+        ({"document": "file"}, "no row is longer than its sentence."),
+        (
+            {"format": "conllu"},
+            "set input.document to 'newdoc' if the treebank has `# newdoc` lines, else to 'file'.",
+        ),
+        ({"format": "conllu", "document": "newdoc"}, "set input.document to 'file'."),
+        ({"format": "jsonl"}, "join the sentences of a document in one record."),
+    ],
+)
+def test_advice_is_what_config_and_format_leave_to_do(source: dict[str, str], advice: str) -> None:
+    (said,) = warnings_of([[2], [2], [2]], source, segments="single")
+    assert said.endswith(advice)
+    assert "pair" not in said and "segments" not in said
+    (said,) = warnings_of([[2], [2], [2]], source)
+    assert said.endswith("set encode.pretrain.segments to 'single'.")
+    (said,) = warnings_of([[2], [2], [2]], source, random_next=0.0)
+    assert "no pair can be made of those" in said
+
+
+def test_rows_that_were_mostly_cut_name_the_key(tmp_path: Path) -> None:
+    config = config_of("classify", max_length=8)
+    short, long = document("a", "很好", label="a"), document("b", "我们在北京看书很高兴", label="a")
+    half = encode(tmp_path / "half", config, [short, long], labels=["a"])
+    assert warnings(config, half.counters) == []
+    most = encode(tmp_path / "most", config, [short, long, long | {"doc_id": "c"}], labels=["a"])
+    (said,) = warnings(config, most.counters)
+    assert said.startswith("2 of 3 rows lost tokens to encode.max_length = 8")
+    assert warnings(config_of("span", max_length=8), most.counters) == []
