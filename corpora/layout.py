@@ -32,6 +32,7 @@ _TABLES = ("parquet", "arrow", "dataset")
 _FIELDS = ("jsonl", "tsv", "csv", *_TABLES)
 _PAIRS = ("squad", "race", "c3", "parallel")
 _ONLY_FOR = {
+    "label": (*_FIELDS, "conllu"),
     "document": ("text", "conllu"),
     "text": _FIELDS,
     "text_pair": _FIELDS,
@@ -51,6 +52,16 @@ _ONLY_FOR = {
     "blank": ("race", "c3"),
     "suffixes": ("parallel",),
 }
+
+
+_DOCUMENTS = {
+    "text": ("file", "line", "blank_line"),
+    "conllu": ("blank_line", "newdoc", "file"),
+}
+TREEBANK_LABELS = ("upos", "xpos", "deprel")
+"""What `label` may name in a treebank; the first by default."""
+_TREEBANK_IDS = {"blank_line": ("sent_id",), "newdoc": ("newdoc",), "file": ()}
+"""What `id` may name in a treebank, by `document`."""
 
 
 class Mark(BaseModel):
@@ -107,7 +118,8 @@ class InputConfig(BaseModel):
     `right` (signs): the two mentions that CLUEWSC 2020 asks about."""
     id: str | None = None
     """Field that holds a unique id; without it ids are made from path and byte offset (in tables, row number).
-    `conllu`: `sent_id`, or `newdoc` where a document is one."""
+    `conllu`: without it likewise, even where sentences have a `sent_id`; `id: sent_id` takes that, `id: newdoc`
+    the id of documents."""
     language: str | None = None
     """Field that holds each record's language, where the corpus mixes them."""
     header: list[str] | None = None
@@ -255,4 +267,22 @@ class InputConfig(BaseModel):
             changed = getattr(self, key) != type(self).model_fields[key].default
             if changed and self.format not in formats:
                 raise ValueError(f"{key!r} is for format {' or '.join(formats)}, not {self.format!r}")
+        known = _DOCUMENTS.get(self.format, (self.document,))
+        if self.document not in known:
+            raise ValueError(
+                f"document: with format {self.format!r} it can be {', '.join(known)}; found {self.document!r}"
+            )
+        return self
+
+    @model_validator(mode="after")
+    def _of_a_treebank(self) -> InputConfig:
+        """`label` and `id` of a treebank name what its sentences have, no fields."""
+        if self.format != "conllu":
+            return self
+        if self.label not in (None, *TREEBANK_LABELS):
+            raise ValueError(f"label: a treebank has {', '.join(TREEBANK_LABELS)}; found {self.label!r}")
+        ids = _TREEBANK_IDS[self.document]
+        if self.id is not None and self.id not in ids:
+            what = " or ".join(ids) or "nothing: a file's id is its path"
+            raise ValueError(f"id: with document {self.document!r} it can be {what}; found {self.id!r}")
         return self

@@ -19,7 +19,6 @@ from corpora import files
 from corpora.blocks import Block, Part
 from corpora.layout import InputConfig
 from corpora.parallel import cut_pair, find_targets
-from corpora.readers import conllu
 from corpora.readers.columns import find_columns
 from corpora.readers.jsonarray import is_array
 from corpora.tableplan import TABLES, cut_table, expand_dataset, find_cuts
@@ -51,8 +50,6 @@ def plan_blocks(layout: InputConfig, config_dir: str, block_bytes: int | None = 
     """
     if block_bytes is not None and block_bytes < 1:
         raise ValueError(f"block_bytes must be at least 1, found {block_bytes}")
-    if layout.format == "conllu":
-        conllu.check_layout(layout)
     listings = {split: _list(layout, split, patterns, config_dir) for split, patterns in layout.files.items()}
     if layout.format in ("tsv", "csv"):
         for split, listed in listings.items():

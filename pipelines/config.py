@@ -40,6 +40,20 @@ _FORMAT_TASKS: dict[str, tuple[Task, ...]] = {
     "parallel": ("seq2seq",),
 }
 """Tasks of each format; formats of fields serve all others."""
+_SETTING_TASKS: dict[str, tuple[Task, ...]] = {
+    "input.label": ("classify", "tag", "span"),
+    "input.label_optional": ("classify", "tag", "span"),
+    "input.score": ("classify",),
+    "input.skip_labels": ("classify",),
+    "input.orphan_inside": ("tag",),
+    "input.separator": ("tag",),
+    "input.train_splits": ("classify", "tag", "span", "choice"),
+    "encode.labels": ("classify", "tag"),
+    "encode.pretrain": ("pretrain",),
+    "encode.span": ("span",),
+    "encode.seq2seq": ("seq2seq",),
+}
+"""Settings that some tasks alone heed; in a config of another task they are errors, not ornaments."""
 _QUESTION_TABLES = [("span", "parquet"), ("span", "arrow"), ("span", "dataset")]
 """Formats of fields whose fields may be questions: those that say what is in a field."""
 
@@ -179,24 +193,43 @@ class Config(Section):
                 "task 'tag' takes one text: drop text_pair",
             ),
             (self.task == "pretrain" and self.input.text_pair is not None, "task 'pretrain' takes one text"),
-            (self.input.score and self.task != "classify", "input.score is for task 'classify'"),
             (
-                bool(self.input.skip_labels) and self.task != "classify",
-                "input.skip_labels is for task 'classify'",
+                self.input.score and self.encode.labels is not None,
+                "encode.labels names classes, but with input.score labels are numbers: drop one of them",
             ),
             (
                 self.task == "tag" and isinstance(self.input.text, list),
                 "task 'tag' takes the text of one field: name one in input.text",
             ),
-            (
-                not self.input.separator and self.task != "tag",
-                "input.separator is for task 'tag'",
+            *(
+                (
+                    self.task not in tasks and _is_set(self, name),
+                    f"{name} is for task {' or '.join(map(repr, tasks))}, found {self.task!r}: drop it",
+                )
+                for name, tasks in _SETTING_TASKS.items()
             ),
         ]
         for wrong, message in need:
             if wrong:
                 raise ValueError(message)
         return self
+
+    @property
+    def _needs_words(self) -> str | None:
+        """What of the rows is made of words, in the config's terms."""
+        groups = self.encode.columns
+        named = next((f"{name!r} of encode.columns" for name in ("syntax", "coarse") if name in groups), None)
+        if named is None and "tree" in groups and self.graph is not None and self.graph.match == "words":
+            return "graph.match: words"
+        return named
+
+
+def _is_set(config: Config, name: str) -> bool:
+    """Whether a setting of a section is written and not the default; a section counts by being written."""
+    section, key = name.split(".")
+    values = getattr(config, section)
+    value, default = getattr(values, key), type(values).model_fields[key].default
+    return key in values.model_fields_set and (isinstance(value, BaseModel) or value != default)
 
 
 def _formats_of(task: str) -> list[str]:
@@ -288,10 +321,7 @@ def _explain(error: ValidationError) -> list[str]:
         place = [str(part) for part in item["loc"] if not _ALTERNATIVE.fullmatch(str(part))]
         message = item["msg"].removeprefix("Value error, ")
         if item["type"] == "extra_forbidden":
-            known = _keys_at(item["loc"][:-1])
-            near = difflib.get_close_matches(str(item["loc"][-1]), known, n=1)
-            hint = f"did you mean {near[0]!r}?" if near else f"known keys: {', '.join(sorted(known))}"
-            message = f"unknown key; {hint}"
+            message = f"unknown key; {_hint(str(item['loc'][-1]), _keys_at(item['loc'][:-1]))}"
         elif item["type"] != "missing" and item["type"] != "value_error":
             message = f"{message}, found {item['input']!r}"
             choices = re.findall(r"'([^']*)'", str(item.get("ctx", {}).get("expected", "")))
@@ -299,6 +329,27 @@ def _explain(error: ValidationError) -> list[str]:
                 message += f"; did you mean {near[0]!r}?"
         found.setdefault(".".join(place) or "config", []).append(message)
     return [f"  {where}: {'; or: '.join(messages)}" for where, messages in found.items()]
+
+
+def _hint(key: str, known: list[str]) -> str:
+    """Where a key of another section belongs (the outermost that has it), and which of this section was meant."""
+    elsewhere = [name for name in _all_keys(Config) if name.rpartition(".")[2] == key]
+    outermost = min((name.count(".") for name in elsewhere), default=0)
+    meant = [name for name in elsewhere if name.count(".") == outermost]
+    meant += difflib.get_close_matches(key, known, n=1)
+    return (
+        f"did you mean {' or '.join(map(repr, meant))}?"
+        if meant
+        else f"known keys: {', '.join(sorted(known))}"
+    )
+
+
+def _all_keys(section: type[BaseModel], prefix: str = "") -> Iterator[str]:
+    """Dotted names of all keys, those of sections too, but not of lists of sections."""
+    for name, field in section.model_fields.items():
+        yield prefix + name
+        if (inner := _section_of(field.annotation)) and get_origin(field.annotation) is not list:
+            yield from _all_keys(inner, f"{prefix}{name}.")
 
 
 def _keys_at(location: tuple[int | str, ...]) -> list[str]:

@@ -26,6 +26,7 @@ import numpy as np
 import pyarrow as pa
 
 from corpora.conllu import ConlluError, ConlluSentence, SentenceParser
+from corpora.layout import TREEBANK_LABELS, InputConfig
 from corpora.multiword import merge
 from corpora.readers.fields import joiner_of
 from corpora.readers.lines import MAX_RECORD_BYTES, LineNumbers, Paragraph, TooLong, read_paragraphs
@@ -33,27 +34,10 @@ from corpora.readers.sink import FieldError, Sink
 
 if TYPE_CHECKING:
     from corpora.blocks import Part
-    from corpora.layout import InputConfig
 
-LABELS = ("upos", "xpos", "deprel")
-"""What `input.label` may name; the first by default."""
-IDS = {"blank_line": ("sent_id",), "newdoc": ("newdoc",), "file": ()}
-"""What `input.id` may name, by `input.document`."""
 MAX_SENTENCE_BYTES = 4 << 20
 """A longer sentence is rejected: a file that lacks its blank lines, not a sentence."""
 UNSPECIFIED = "dep"
-
-
-def check_layout(layout: InputConfig) -> None:
-    """Raise ValueError for settings that a treebank cannot heed."""
-    if layout.label not in (None, *LABELS):
-        raise ValueError(f"input.label: a treebank has {', '.join(LABELS)}; found {layout.label!r}")
-    if layout.document not in IDS:
-        raise ValueError(f"input.document: a treebank has {', '.join(IDS)}; found {layout.document!r}")
-    known = IDS[layout.document]
-    if layout.id is not None and layout.id not in known:
-        what = " or ".join(known) or "nothing: a file's id is its path"
-        raise ValueError(f"input.id: with document {layout.document!r} it can be {what}; found {layout.id!r}")
 
 
 def read_conllu(
@@ -70,8 +54,7 @@ def read_conllu(
     Counters: `multiwords_merged`; `empty_nodes`, skipped; `single_word_ranges` (`5-5`), read as words;
     `extra_roots`.
     """
-    check_layout(layout)
-    label = (layout.label or LABELS[0]) if task == "tag" else None
+    label = (layout.label or TREEBANK_LABELS[0]) if task == "tag" else None
     joiner = joiner_of(layout, language)
     parser = SentenceParser()
     document: _Document | None = None

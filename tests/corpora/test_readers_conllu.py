@@ -16,7 +16,6 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from corpora.layout import InputConfig
-from corpora.plan import plan_blocks
 from corpora.readers import lines as lines_module
 from tests.corpora.conftest import Read, read_layout
 
@@ -147,8 +146,7 @@ def test_labels_of_words(read_bank: Callable[..., Read], label: str | None, expe
     assert (got.rejects[0].line, "word 1" in got.rejects[0].detail) == (10, True)
 
 
-def test_settings_that_make_no_sense_stop_the_plan(tmp_path: Path) -> None:
-    (tmp_path / "a").write_text(DONT_GO)
+def test_settings_that_make_no_sense_are_errors() -> None:
     for keys, message in (
         ({"label": "pos"}, "upos, xpos, deprel; found 'pos'"),
         ({"id": "newdoc"}, "sent_id; found 'newdoc'"),
@@ -156,9 +154,10 @@ def test_settings_that_make_no_sense_stop_the_plan(tmp_path: Path) -> None:
         ({"id": "newdoc", "document": "file"}, "a file's id is its path; found 'newdoc'"),
         ({"document": "line"}, "blank_line, newdoc, file; found 'line'"),
     ):
-        layout = InputConfig.model_validate({"format": "conllu", "files": "a", **keys})
         with pytest.raises(ValueError, match=message):
-            plan_blocks(layout, str(tmp_path))
+            InputConfig.model_validate({"format": "conllu", "files": "a", **keys})
+    with pytest.raises(ValueError, match="document: with format 'text' it can be file, line, blank_line"):
+        InputConfig.model_validate({"format": "text", "files": "a", "document": "newdoc"})
 
 
 # --- documents --------------------------------------------------------------------------------

@@ -90,6 +90,24 @@ def test_defaults_and_shorthands(tmp_path: Path) -> None:
             {"task": "span", "input": {"format": "squad", "files": {"train": "a"}, "train_splits": []}},
             "input: train_splits is empty: name at least one of the splits 'train', or leave it out",
         ),
+        (
+            {"task": "pretrain", "input": {"format": "conllu", "files": "a", "id": "x"}},
+            "input: id: with document 'blank_line' it can be sent_id; found 'x'",
+        ),
+        ({"format": "tsv"}, "format: unknown key; did you mean 'input.format'?"),
+        (
+            {"encode": {"tokenizer": "v", "text_pair": "b"}},
+            "encode.text_pair: unknown key; did you mean 'input.text_pair'?",
+        ),
+        (
+            {"encode": {"tokenizer": "v", "label": "a"}},
+            "encode.label: unknown key; did you mean 'input.label' or 'labels'?",
+        ),
+        ({"annotate": {"dedup": {}}}, "annotate.dedup: unknown key; did you mean 'dedup'?"),
+        (
+            {"input": {**GOOD["input"], "score": True}, "encode": {"tokenizer": "v", "labels": ["a"]}},
+            "encode.labels names classes, but with input.score labels are numbers",
+        ),
     ],
 )
 def test_wrong_configs_name_the_field_and_the_fix(
@@ -98,6 +116,34 @@ def test_wrong_configs_name_the_field_and_the_fix(
     with pytest.raises(ConfigError) as error:
         load_config(write(tmp_path, **changes))
     assert message in str(error.value)
+
+
+@pytest.mark.parametrize(
+    ("task", "section", "key", "value", "tasks"),
+    [
+        ("span", "encode", "labels", ["a"], "'classify' or 'tag'"),
+        ("choice", "encode", "labels", ["a"], "'classify' or 'tag'"),
+        ("choice", "encode", "span", {"doc_stride": 128}, "'span'"),
+        ("classify", "encode", "pretrain", {}, "'pretrain'"),
+        ("pretrain", "encode", "seq2seq", {"max_target": 8}, "'seq2seq'"),
+        ("pretrain", "input", "label", "upos", "'classify' or 'tag' or 'span'"),
+        ("pretrain", "input", "orphan_inside", "begin", "'tag'"),
+        ("classify", "input", "separator", "", "'tag'"),
+    ],
+)
+def test_settings_of_another_task_are_errors(
+    tmp_path: Path, task: str, section: str, key: str, value: object, tasks: str
+) -> None:
+    formats = {"span": "squad", "choice": "race", "pretrain": "conllu"}
+    source = {"format": formats[task], "files": "a"} if task in formats else GOOD["input"]
+    body = {"task": task, "input": {**source}, "encode": {"tokenizer": "v"}}
+    if key == "orphan_inside":
+        body["input"]["format"] = "text"
+    load_config(write(tmp_path, **body))
+    body[section][key] = value
+    with pytest.raises(ConfigError) as error:
+        load_config(write(tmp_path, **body))
+    assert f"{section}.{key} is for task {tasks}, found {task!r}" in str(error.value)
 
 
 def graph(tmp_path: Path, **section: object) -> Path:
