@@ -58,7 +58,7 @@ def stats(
 def inspect(
     folder: Folder,
     row: Annotated[int | None, typer.Option(help="Row number within the split, from 0.")] = None,
-    id: Annotated[str | None, typer.Option(help="Row id instead of a number.")] = None,
+    id: Annotated[str | None, typer.Option(help="Row id, or its document's, or how it begins.")] = None,
     split: Annotated[str | None, typer.Option(help="Split. Default: the first.")] = None,
     grid: Annotated[str, typer.Option(help="Mask to draw: visible, syntax or none.")] = "visible",
     html: Annotated[Path | None, typer.Option(help="Write a page instead of printing.")] = None,

@@ -7,12 +7,11 @@ is missing is said in `notes`. Whether the data is right is for `corpora.verify`
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
-import pyarrow.compute as pc
 
 from corpora import files
 from corpora.manifest import MANIFEST, SHARD_NAME, Manifest, ManifestError, read_manifest
@@ -55,6 +54,10 @@ class Place:
     shard_row: int
     row: int
 
+    def later(self, rows: int) -> Place:
+        """The place so many rows behind, in the same shard."""
+        return replace(self, shard_row=self.shard_row + rows, row=self.row + rows)
+
 
 @dataclass(frozen=True)
 class Folder:
@@ -85,15 +88,13 @@ class Folder:
 
     def row(self, number: int, split: str | None = None) -> tuple[Place, dict[str, Any]]:
         """The row of this number, from 0, as plain Python values. Raises FolderError."""
-        split = self._split(split)
+        split = self.split_of(split)
         total = 0
-        for shard in self.shards[split]:
-            before = total
-            for batch in _batches(shard):
-                if 0 <= number - total < batch.num_rows:
-                    at = Place(split, shard.name, number - before, number)
-                    return at, batch.slice(number - total, 1).to_pylist()[0]
-                total += batch.num_rows
+        for place, batch in self.placed(split):
+            if 0 <= number - place.row < batch.num_rows:
+                at = number - place.row
+                return place.later(at), batch.slice(at, 1).to_pylist()[0]
+            total = place.row + batch.num_rows
         if not total:
             raise FolderError(f"split {split!r} of {self.path} has no rows")
         raise FolderError(
@@ -105,25 +106,14 @@ class Folder:
             )
         )
 
-    def row_of(self, id: str, split: str | None = None) -> tuple[Place, dict[str, Any]]:
-        """The first row whose id (document id in an annotated folder) is `id`. Raises FolderError."""
-        column = "doc_id" if self.stage == "annotate" else "id"
-        splits = [self._split(split)] if split is not None else list(self.shards)
-        for name in splits:
-            total = 0
-            for shard in self.shards[name]:
-                before = total
-                for batch in _batches(shard):
-                    at = pc.index(batch.column(column), id).as_py()
-                    if at >= 0:
-                        place = Place(name, shard.name, total + at - before, total + at)
-                        return place, batch.slice(at, 1).to_pylist()[0]
-                    total += batch.num_rows
-        _, first = self.row(0, splits[0])
-        raise FolderError(
-            f"no row of {self.path} has the id '{legible(id)}' (looked in {', '.join(splits)}); "
-            f"ids look like '{legible(first[column])}'"
-        )
+    def placed(self, split: str) -> Iterator[tuple[Place, pa.RecordBatch]]:
+        """Record batches of a split, each with the place of its first row."""
+        total = 0
+        for shard in self.shards[split]:
+            before = total
+            for batch in _batches(shard):
+                yield Place(split, shard.name, total - before, total), batch
+                total += batch.num_rows
 
     def strings(self, name: str) -> list[str] | None:
         """The lines of `tokens.txt` or `coarse_tokens.txt`, a string an id; None where there is no file."""
@@ -156,7 +146,8 @@ class Folder:
         if text not in self.notes:
             self.notes.append(text)
 
-    def _split(self, split: str | None) -> str:
+    def split_of(self, split: str | None) -> str:
+        """The split of this name, which must be there; the first one for None. Raises FolderError."""
         if split is None:
             return next(iter(self.shards))
         if split not in self.shards:

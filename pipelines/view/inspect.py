@@ -17,6 +17,7 @@ from rich.table import Table
 from rich.text import Text
 
 from pipelines.view.docview import DocumentView, document_parts, document_view
+from pipelines.view.find import row_of
 from pipelines.view.folder import FolderError, open_folder
 from pipelines.view.legible import clip, legible, legible_token, plural
 from pipelines.view.maskview import grid_text, make_grid
@@ -95,7 +96,7 @@ def load(
 ) -> RowView | DocumentView:
     """Open a folder and make one of its rows or documents legible. Raises FolderError."""
     opened = open_folder(folder)
-    place, values = opened.row_of(row, split) if isinstance(row, str) else opened.row(row, split)
+    place, values = row_of(opened, row, split) if isinstance(row, str) else opened.row(row, split)
     if opened.stage == "annotate":
         return document_view(opened, place, values)
     return row_view(opened, place, values, tokens)

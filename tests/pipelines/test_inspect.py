@@ -697,6 +697,19 @@ def test_ids_are_found_in_any_split(dataset: Path) -> None:
     assert view_of(dataset, "long#0").place == place("train", "train-00001-of-00002.arrow", 0, 3)
 
 
+def test_an_id_may_be_a_documents_or_begin_one_alone(tmp_path: Path) -> None:
+    fine, coarse = Vocabulary(), Vocabulary()
+    names = ["ab#0", "abc#0", "abc#1", "abd#0", "xyz#0", "xyz#1", "#5"]
+    made = [make_row(fine, coarse, name, [["好"]], [0], [0], label=0) for name in names]
+    folder = write_dataset(tmp_path / "d", {"train": [made[:2], made[2:]]}, fine, coarse)
+    for asked, found in (("ab", "ab#0"), ("abc", "abc#0"), ("abc#1", "abc#1"), ("xy", "xyz#0"), ("#", "#5")):
+        assert view_of(folder, asked).id == found
+    with pytest.raises(FolderError, match=r"several ids of .* begin with 'a': 'ab', 'abc', 'abd'; give more"):
+        view_of(folder, "a")
+    with pytest.raises(FolderError, match=r"has the id 'xxyz#0'.* did you mean 'xyz'\?"):
+        view_of(folder, "xxyz#0")
+
+
 def place(split: str, shard: str, shard_row: int, row: int) -> object:
     from pipelines.view.folder import Place
 
