@@ -17,12 +17,12 @@ from pipelines.ngrams import arpa
 from pipelines.ngrams.adjust import Grams, adjust
 from pipelines.ngrams.by_block import COUNTED, Step
 from pipelines.ngrams.columns import numpy_of, read_columns
-from pipelines.ngrams.count import SPECIALS, merge
+from pipelines.ngrams.count import SPECIALS
 from pipelines.ngrams.discounts import Amounts, counts_of_counts
 from pipelines.ngrams.estimate import last_chain
 from pipelines.ngrams.interpolate import backoffs, interpolate
 from pipelines.ngrams.keys import Keys, argsort, find, take
-from pipelines.ngrams.runs import Rows, cut, gather, write_run
+from pipelines.ngrams.runs import Rows, add_up, cut, gather, write_run
 from pipelines.ngrams.settings import Work, range_of
 from pipelines.ngrams.weights import PRUNED, Floats, marked, plain, share, weigh_contexts
 from pipelines.sorted_runs import within
@@ -53,8 +53,8 @@ class Adjust(Step):
 
     def process(self, block: Block, out: BlockWriter) -> None:
         work, packing = self.work, self.work.packing
-        merged = merge(*gather(work.of_range(COUNTED, work.order, block), work.columns))
-        found = adjust(*merged, work.order, packing)
+        summed = add_up(work.of_range(COUNTED, work.order, block), work.columns, work.range_rows)
+        found = adjust(*summed, work.order, packing)
         words = pa.array(packing.field(found[0].keys, 0).astype(np.uint64))
         columns = [words, pa.array(found[0].adjusted), pa.array(found[0].seen)]
         out.write(pa.RecordBatch.from_arrays(columns, schema=UNIGRAMS))
