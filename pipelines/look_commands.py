@@ -60,13 +60,28 @@ def inspect(
     row: Annotated[int | None, typer.Option(help="Row number within the split, from 0.")] = None,
     id: Annotated[str | None, typer.Option(help="Row id, or its document's, or how it begins.")] = None,
     split: Annotated[str | None, typer.Option(help="Split. Default: the first.")] = None,
-    grid: Annotated[str, typer.Option(help="Mask to draw: visible, syntax or none.")] = "visible",
+    grid: Annotated[
+        str,
+        typer.Option(
+            "--grid", "--mask", help="Mask to draw: visible, syntax, unilm (three small ones) or none."
+        ),
+    ] = "visible",
+    only: Annotated[
+        str | None,
+        typer.Option(
+            help="Parts to print, by commas: text, tree, tokens, parse, coarse, mask. Default: all."
+        ),
+    ] = None,
+    choice: Annotated[
+        int | None, typer.Option(help="Print one choice of a question alone, from 0. Default: all.")
+    ] = None,
     html: Annotated[Path | None, typer.Option(help="Write a page instead of printing.")] = None,
 ) -> None:
     """Look at one row: tokens, tree with branches and soft positions, parse, coarse tokens, mask."""
     from pipelines.view import inspect as module
 
-    module.show(folder, _out, row=row, id=id, split=split, grid=grid, html=html)
+    parts = None if only is None else [part.strip() for part in only.split(",")]
+    module.show(folder, _out, row=row, id=id, split=split, grid=grid, html=html, only=parts, choice=choice)
 
 
 @app.command(name="parse-eval")

@@ -12,6 +12,7 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 
 from rich import box
+from rich.columns import Columns
 from rich.console import Console, RenderableType
 from rich.table import Table
 from rich.text import Text
@@ -20,14 +21,16 @@ from pipelines.view.docview import DocumentView, document_parts, document_view
 from pipelines.view.find import row_of
 from pipelines.view.folder import FolderError, open_folder
 from pipelines.view.legible import clip, legible, legible_token, plural
-from pipelines.view.maskview import grid_text, make_grid
+from pipelines.view.maskview import grid_text, make_grids
 from pipelines.view.parseview import parse_parts
 from pipelines.view.rowview import RowView, Word, row_view
 from pipelines.view.tables import Column, facts_table, fitted, title
 from pipelines.view.treetext import anchors, branch_parts, mention_style, tree_text
 from pipelines.view.treeview import tree_note
 
-GRIDS = ("visible", "syntax", "none")
+GRIDS = ("visible", "syntax", "unilm", "none")
+PARTS = ("text", "tree", "tokens", "parse", "coarse", "mask")
+"""What a row is shown as, below its header."""
 MAX_GRID = 64
 
 
@@ -41,6 +44,8 @@ def show(
     grid: str = "visible",
     html: str | Path | None = None,
     max_grid: int = MAX_GRID,
+    only: Sequence[str] | None = None,
+    choice: int | None = None,
 ) -> None:
     """Print a row (the first one by default), or write it to `html` as a page.
 
@@ -50,9 +55,13 @@ def show(
         raise FolderError("give a row number or an id, not both")
     which = id if id is not None else row or 0
     if html is None:
-        for part in render_row(folder, which, split, width=console.width, max_grid=max_grid, grid=grid):
+        for part in render_row(
+            folder, which, split, width=console.width, max_grid=max_grid, grid=grid, only=only, choice=choice
+        ):
             console.print(part)
         return
+    if only is not None or choice is not None:
+        raise FolderError("a page shows the whole row: --only and --choice are for the terminal")
     from pipelines.view.inspect_html import document_page, row_page
     from pipelines.view.page import write_page
 
@@ -72,23 +81,31 @@ def render_row(
     width: int = 100,
     max_grid: int = MAX_GRID,
     grid: str = "visible",
+    only: Sequence[str] | None = None,
+    choice: int | None = None,
 ) -> list[RenderableType]:
     """A row, by number within its split or by id, as parts to print with rich at `width` cells.
 
     `tokenizer` gives token strings by id; default: `tokens.txt` of the folder. `grid` is `visible`
-    (the visible matrix; without a tree, the syntax mask), `syntax` or `none`; at most `max_grid`
-    tokens of it are drawn: of the visible matrix around the first mention, of the syntax mask from
-    the start. Without `split` an id is looked for in every
-    split, and a number counts in `train` or else the first split.
+    (the visible matrix; without a tree, the syntax mask), `syntax`, `unilm` (three small ones) or `none`; at most
+    `max_grid` tokens of it are drawn: of the visible matrix around the first mention, of the syntax mask from
+    the start. `only` are those of `PARTS` to show, `choice` the one choice of a question. Without `split` an id is
+    looked for in every split, and a number counts in `train` or else the first split.
 
     Raises:
-        FolderError: not a dataset folder, no such split, row or id, or no columns for `grid`.
+        FolderError: not a dataset folder, no such split, row, id, part or choice, or no columns for `grid`.
     """
     view = load(folder, row, split, tokenizer)
     _check_grid(grid, view)
-    return (
-        row_parts(view, width, grid, max_grid) if isinstance(view, RowView) else document_parts(view, width)
-    )
+    parts = _checked_parts(only)
+    if not isinstance(view, RowView):
+        return document_parts(view, width)
+    if choice is not None and not 0 <= choice < len(view.choices):
+        there = (
+            f"it has {len(view.choices)}, numbered from 0" if view.choices else f"it is of task {view.task!r}"
+        )
+        raise FolderError(f"row {view.id!r} has no choice {choice}: {there}")
+    return row_parts(view, width, grid, max_grid, parts, choice)
 
 
 def load(
@@ -109,20 +126,36 @@ def _check_grid(grid: str, view: RowView | DocumentView) -> None:
         raise FolderError("no syntax mask: the dataset was made without 'syntax' in encode.columns")
 
 
+def _checked_parts(only: Sequence[str] | None) -> Sequence[str]:
+    if only is None:
+        return PARTS
+    if wrong := [part for part in only if part not in PARTS]:
+        raise FolderError(f"there is no part {legible(wrong[0])!r} to show; name some of {','.join(PARTS)}")
+    return only
+
+
 # --- rows -------------------------------------------------------------------------------------
 
 
-def row_parts(view: RowView, width: int, grid: str, max_grid: int) -> list[RenderableType]:
-    """All parts of a shard row; of multiple choice, one choice after another."""
+def row_parts(
+    view: RowView,
+    width: int,
+    grid: str,
+    max_grid: int,
+    only: Sequence[str] = PARTS,
+    choice: int | None = None,
+) -> list[RenderableType]:
+    """Parts of a shard row; of multiple choice, one choice after another, or `choice` alone."""
     parts: list[RenderableType] = [_header(view)]
-    for name, text, marked in view.named_texts:
+    for name, text, marked in view.named_texts if "text" in only else ():
         parts += [title(name, plural(len(text), "character")), _marked(text, marked)]
     if not view.choices:
-        return parts + _sequence_parts(view, width, grid, max_grid)
-    for number, choice in enumerate(view.choices):
-        style = "bold reverse" if choice.right else "bold"
-        parts += [title(f"choice {number}", choice.note), Text(legible(choice.text), style)]
-        parts += _sequence_parts(choice.view, width, grid, max_grid)
+        return parts + _sequence_parts(view, width, grid, max_grid, only)
+    for number, one in enumerate(view.choices):
+        if choice in (None, number):
+            style = "bold reverse" if one.right else "bold"
+            parts += [title(f"choice {number}", one.note), Text(legible(one.text), style)]
+            parts += _sequence_parts(one.view, width, grid, max_grid, only)
     return parts
 
 
@@ -134,18 +167,21 @@ def _marked(text: str, span: tuple[int, int] | None) -> Text:
     return Text.assemble(legible(text[:start]), inside, legible(text[stop:]))
 
 
-def _sequence_parts(view: RowView, width: int, grid: str, max_grid: int) -> list[RenderableType]:
-    """Tree, tokens, parse, coarse tokens and mask of one sequence."""
+def _sequence_parts(
+    view: RowView, width: int, grid: str, max_grid: int, only: Sequence[str]
+) -> list[RenderableType]:
+    """Tree, tokens, parse, coarse tokens and mask of one sequence, those of them that are wanted."""
     parts: list[RenderableType] = []
-    if view.tree is not None:
+    if view.tree is not None and "tree" in only:
         parts += [title("sentence tree", tree_note(view)), tree_text(view.tree, view.branches, width)]
         parts += branch_parts(view.branches, anchors(view.tree), width)
-    parts += token_parts(view, width)
-    if view.words is not None:
+    if "tokens" in only:
+        parts += token_parts(view, width)
+    if view.words is not None and "parse" in only:
         parts += parse_parts(view.words, width)
-    if view.coarse is not None:
+    if view.coarse is not None and "coarse" in only:
         parts += [title("coarse tokens", f"{len(view.coarse):,}"), coarse_table(view)]
-    if grid != "none":
+    if grid != "none" and "mask" in only:
         parts += _grid_parts(view, grid, width, max_grid)
     return parts
 
@@ -213,11 +249,11 @@ def coarse_table(view: RowView) -> Table:
 
 
 def _grid_parts(view: RowView, grid: str, width: int, max_grid: int) -> list[RenderableType]:
-    made = make_grid(view, grid, max_grid, width)
-    if made is None:
-        return []
-    what, note, labels, seen = made
-    return [title(what, note), grid_text(labels, seen)]
+    made = make_grids(view, grid, max_grid, width)
+    if len(made) < 2:
+        return [part for what, note, *drawn in made for part in (title(what, note), grid_text(*drawn))]
+    side_by_side = [Text.assemble((what, "bold"), "\n", grid_text(*drawn)) for what, _, *drawn in made]
+    return [title("UniLM's masks", made[0][1]), Columns(side_by_side, padding=(1, 3))]
 
 
 # --- small things -----------------------------------------------------------------------------

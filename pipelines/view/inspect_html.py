@@ -9,7 +9,7 @@ from rich.cells import cell_len
 
 from pipelines.view.docview import DocumentView
 from pipelines.view.legible import clip, legible_token, plural
-from pipelines.view.maskview import make_grid
+from pipelines.view.maskview import make_grids
 from pipelines.view.page import esc, facts, page, svg, table
 from pipelines.view.parseview import parse_note, sentences
 from pipelines.view.rowview import RowView, Word
@@ -27,7 +27,8 @@ _MAX_LABEL = 40
 
 
 def row_page(view: RowView, grid: str, max_grid: int) -> str:
-    """The page of a shard row; `grid` `none` leaves the masks out, otherwise all there are are drawn."""
+    """The page of a shard row. `grid`: `none` leaves the masks out, `unilm` draws UniLM's, otherwise all that the
+    columns give are drawn."""
     head: list[tuple[str, object]] = [
         ("split", f"{view.place.split}, row {view.place.row:,}"),
         ("shard", f"{view.place.shard}, row {view.place.shard_row:,}"),
@@ -68,12 +69,10 @@ def _sequence(view: RowView, grid: str, max_grid: int) -> list[str]:
         parts += _parse(view.words)
     if view.coarse is not None:
         parts += [_h2("coarse tokens", f"{len(view.coarse):,}"), _coarse(view)]
-    if grid != "none":
-        kinds = [k for k, there in (("visible", view.tree), ("syntax", view.words)) if there is not None]
-        for kind in kinds:
-            if (made := make_grid(view, kind, max_grid)) is not None:
-                title, note, labels, seen = made
-                parts += [_h2(title, note.replace("●", "■")), grid_svg(title, labels, seen)]
+    there = [k for k, columns in (("visible", view.tree), ("syntax", view.words)) if columns is not None]
+    for kind in {"none": [], "unilm": ["unilm"]}.get(grid, there):
+        for title, note, labels, seen in make_grids(view, kind, max_grid):
+            parts += [_h2(title, note.replace("●", "■")), grid_svg(title, labels, seen)]
     return parts
 
 

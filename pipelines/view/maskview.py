@@ -13,6 +13,8 @@ from pipelines.view.rowview import RowView
 
 _LABEL_CELLS = 12
 _HEADER_LINES = 6
+_SMALL = 10
+"""Tokens of a small grid: three stand side by side in a hundred columns."""
 
 
 def visible(branch: np.ndarray, mention: np.ndarray, parent: np.ndarray) -> np.ndarray:
@@ -44,10 +46,40 @@ def ancestors(word: np.ndarray, dfs_in: np.ndarray, dfs_out: np.ndarray) -> np.n
     return (seen & both) | np.eye(len(word), dtype=bool)
 
 
-def make_grid(
-    view: RowView, grid: str, max_grid: int, width: int | None = None
-) -> tuple[str, str, list[tuple[str, str]], np.ndarray] | None:
-    """Title, note, (label, position) of each token shown, and bool[n, n] of who sees whom.
+def unilm(segment: np.ndarray) -> dict[str, np.ndarray]:
+    """The three masks of UniLM (Dong et al. 2019, figure 1) of the tokens given, each bool[n, n]; rows are queries.
+
+    `segment` is int[n], 0 for the source. Left to right a token sees itself and what stands before; of sequence to
+    sequence all see the source, and the target itself and what stands before it.
+    """
+    before = np.tri(len(segment), dtype=bool)
+    seen = (segment[None, :] == 0) | ((segment[:, None] == 1) & before)
+    return {
+        "bidirectional": np.ones_like(before),
+        "left to right": before,
+        "sequence to sequence": seen,
+    }
+
+
+Grid = tuple[str, str, list[tuple[str, str]], np.ndarray]
+"""Title, note, (label, position) of each token shown, and bool[n, n] of who sees whom."""
+
+
+def make_grids(view: RowView, grid: str, max_grid: int, width: int | None = None) -> list[Grid]:
+    """The masks that `grid` asks for: `unilm` is three, of which only a few tokens around the second text's first."""
+    if grid != "unilm":
+        made = make_grid(view, grid, max_grid, width)
+        return [] if made is None else [made]
+    segments = np.array([t.segment for t in view.tokens], int)
+    border = int(segments.argmax()) if segments.any() else None
+    start, stop = window(len(segments), border, max(1, min(max_grid, _SMALL)))
+    labels = [(legible_token(t.string), str(t.index)) for t in view.tokens[start:stop]]
+    note = f"tokens {start} to {stop - 1} of {len(segments):,}; ● = row sees column"
+    return [(name, note, labels, seen) for name, seen in unilm(segments[start:stop]).items()]
+
+
+def make_grid(view: RowView, grid: str, max_grid: int, width: int | None = None) -> Grid | None:
+    """The visible matrix (`visible`, where there is a tree), else the syntax mask.
 
     None where the row has neither tree nor parse. Only the window's part of the mask is computed.
     """

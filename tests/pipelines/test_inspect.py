@@ -5,6 +5,7 @@ from __future__ import annotations
 import io
 import itertools
 import random
+import re
 from html.parser import HTMLParser
 from pathlib import Path
 
@@ -20,7 +21,7 @@ from pipelines.view.folder import FolderError, open_folder
 from pipelines.view.inspect import load, render_row, show
 from pipelines.view.inspect_html import _levels
 from pipelines.view.legible import clip, legible, legible_token
-from pipelines.view.maskview import ancestors, grid_text, visible, window
+from pipelines.view.maskview import ancestors, grid_text, unilm, visible, window
 from pipelines.view.parseview import layout_parse
 from pipelines.view.rowview import RowView, Word
 from pipelines.view.treetext import tree_text
@@ -534,6 +535,45 @@ def test_a_long_row_shows_the_mask_around_the_first_mention_and_says_so(dataset:
     assert "matrix" not in printed(dataset, row=3, grid="none")
 
 
+def test_unilms_masks_stand_side_by_side_around_the_border(tmp_path: Path) -> None:
+    fine, coarse = Vocabulary(), Vocabulary()
+    made = make_row(fine, coarse, "p#0", [list("甲乙丙丁戊己子丑寅卯辰巳")], [0] * 12, label=0)
+    made["token_type_ids"] = [0] * 7 + [1] * 7
+    folder = write_dataset(tmp_path / "d", {"train": [[made]]}, fine, coarse)
+    text = printed(folder, grid="unilm", only=["mask"])
+    assert "UniLM's masks  tokens 4 to 13 of 14; ● = row sees column" in text
+    assert all(name in text for name in ("bidirectional", "left to right", "sequence to sequence"))
+    rows = {
+        name: next(line for line in text.splitlines() if f"{name} ●" in line) for name in (" 5", " 8", "13")
+    }
+    marks = {name: "".join(re.findall("[●·]", line)) for name, line in rows.items()}
+    assert marks[" 5"] == "●●●●●●●●●●" + "●●········" + "●●●·······"  # of the source
+    assert marks[" 8"] == "●●●●●●●●●●" + "●●●●●·····" * 2
+    assert marks["13"] == "●" * 30
+    printed(folder, grid="unilm", html=tmp_path / "u.html")
+    page = (tmp_path / "u.html").read_text(encoding="utf-8")
+    assert "sequence to sequence <small" in page and "syntax mask" not in page
+
+
+@settings(max_examples=30)
+@given(st.lists(st.integers(0, 1), max_size=9).map(sorted))
+def test_unilms_masks_equal_slow_loops(segments: list[int]) -> None:
+    masks = unilm(np.array(segments, int))
+    for i, own in enumerate(segments):
+        for j, other in enumerate(segments):
+            assert masks["bidirectional"][i, j]
+            assert masks["left to right"][i, j] == (j <= i)
+            assert masks["sequence to sequence"][i, j] == (other == 0 or (own == 1 and j <= i))
+
+
+def test_only_some_parts(dataset: Path) -> None:
+    text = printed(dataset, only=["tree", "mask"])
+    assert "sentence tree" in text and "visible matrix" in text and "apple#0" in text
+    for left_out in ("tokens  ", "dependency parse", "coarse tokens", "text  "):
+        assert f"\n{left_out}" not in text
+    assert "text" in printed(dataset, only=["text"])
+
+
 def test_window_stays_inside() -> None:
     for count in range(1, 30):
         for mention in [None, *range(count)]:
@@ -728,7 +768,13 @@ def place(split: str, shard: str, shard_row: int, row: int) -> object:
         ),
         ({"row": 0, "split": "test"}, r"has no split 'test'; it has train, dev"),
         ({"row": 0, "id": "apple#0"}, "not both"),
-        ({"grid": "nice"}, "grid must be one of visible, syntax, none; found 'nice'"),
+        ({"grid": "nice"}, "grid must be one of visible, syntax, unilm, none; found 'nice'"),
+        (
+            {"only": ["tree", "maks"]},
+            "no part 'maks' to show; name some of text,tree,tokens,parse,coarse,mask",
+        ),
+        ({"choice": 0}, "row 'apple#0' has no choice 0: it is of task 'classify'"),
+        ({"only": ["tree"], "html": "x.html"}, "a page shows the whole row"),
     ],
 )
 def test_errors_say_what_there_is(dataset: Path, options: dict[str, object], message: str) -> None:

@@ -124,6 +124,15 @@ def test_every_choice_is_shown_and_the_right_one_marked(tmp_path: Path) -> None:
     assert printed(folder, grid="syntax").count("syntax mask (ancestors)") == 2
 
 
+def test_one_choice_alone(tmp_path: Path) -> None:
+    folder = folder_of(tmp_path, "choice", [ROW], GROUPS)
+    text = printed(folder, choice=1, only=["tokens"])
+    assert section(text, "choice 1") == ["choice 1  the right one", "h"]
+    assert "choice 0" not in text and "\ntokens  8" not in text and "\ntokens  5" in text
+    with pytest.raises(FolderError, match="has no choice 2: it has 2, numbered from 0"):
+        printed(folder, choice=2)
+
+
 def test_choices_have_numbers_of_their_own(tmp_path: Path) -> None:
     rows = make_rows(3, "choice", GROUPS, 5)
     folder = folder_of(tmp_path, "choice", rows, GROUPS)
