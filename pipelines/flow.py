@@ -10,7 +10,6 @@ from __future__ import annotations
 from collections import Counter
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 from rich.text import Text
 
@@ -30,7 +29,7 @@ from pipelines.differences import Facts, differences, listed
 from pipelines.display import counts, summary
 from pipelines.encode.advice import warnings
 from pipelines.encode.stage import Encode
-from pipelines.graphs import check_graph, compiled_graph
+from pipelines.graphs import compiled_graph
 from pipelines.options import Options
 from pipelines.settings import annotate_settings
 from pipelines.view.legible import legible
@@ -73,7 +72,7 @@ def _folder_of(config_path: str) -> str:
     return str(Path(config_path).resolve().parent)
 
 
-def _note_splits_left_out(config: Config, config_path: str, options: Options) -> None:
+def note_splits_left_out(config: Config, config_path: str, options: Options) -> None:
     """A folder of several splits that is named for one of them: the others are not read, which must be said."""
     if config.input.format != "dataset":
         return
@@ -233,7 +232,7 @@ def annotate(config: Config, config_path: str, options: Options) -> Manifest:
         )  # what is wrong there stops before the search for duplicates
         drops = dedup(config, config_path, options)
     plan = plan_annotate(config, config_path, options, drops)
-    _note_splits_left_out(config, config_path, options)
+    note_splits_left_out(config, config_path, options)
     return run_plan(plan, options)
 
 
@@ -304,18 +303,3 @@ def _encode(
     for warning in warnings(config, totals):
         options.console.print(Text.assemble(("warning: ", "yellow"), warning))
     return manifest
-
-
-def describe_plan(config: Config, config_path: str, options: Options) -> dict[str, Any]:
-    """What `--dry-run` prints: per split blocks, bytes as stored and files. A graph must be there, too."""
-    check_graph(config, config_path, options.console)
-    plan = plan_annotate(config, config_path, options)
-    _note_splits_left_out(config, config_path, options)
-    if config.dedup is not None:
-        Deduplication(config, config_path, options.out, config.dedup)
-    splits: dict[str, Counter[str]] = {}
-    for block in plan.run.blocks:
-        splits.setdefault(block.split, Counter()).update(
-            blocks=1, bytes=block.bytes, files=len({p.path for p in block.parts})
-        )
-    return {name: dict(counts) for name, counts in splits.items()}

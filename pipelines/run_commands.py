@@ -270,10 +270,12 @@ def _options(
 def _print_plan(config: Config, path: Path, options: Options) -> None:
     from pipelines import flow
     from pipelines.display import summary
+    from pipelines.dry_run import describe_plan
 
     flow.Encode.check(config, str(path))
+    splits = describe_plan(config, str(path), options)
     _out.print(Text(f"plan of {legible(path.name)}"))
-    _out.print(summary(flow.describe_plan(config, str(path), options)))
+    _out.print(summary(splits))
     _out.print(f"annotated documents: {legible(options.annotated)}")
     _out.print(f"shards:              {legible(options.out)}")
     _out.print(f"columns:             base, {', '.join(config.encode.columns)}")

@@ -9,9 +9,10 @@ The text may come from several fields, joined by line ends: its raw value is the
 
 from __future__ import annotations
 
+import itertools
 import math
 import re
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
 from corpora.layout import InputConfig, Mark
@@ -38,6 +39,20 @@ def field_names(layout: InputConfig) -> Values:
     Those of the texts may be lists of names.
     """
     return Values(layout.text, layout.text_pair, layout.label, layout.id, layout.language)
+
+
+def names_within(record: Mapping[str, Any], before: str = "", depth: int = 0) -> Iterator[str]:
+    """Names of a record's fields, as `input.text` and its like may name them: of nested ones with dots."""
+    for name, value in record.items():
+        yield before + name
+        if isinstance(value, Mapping) and depth < 3:
+            yield from names_within(value, f"{before}{name}.", depth + 1)
+
+
+def shown_names(names: Iterable[str], count: int = 20) -> str:
+    """The first names of fields, each cut to what a message can hold."""
+    first = list(itertools.islice(names, count + 1))
+    return ", ".join(repr(name[:40]) for name in first[:count]) + (", ..." if len(first) > count else "")
 
 
 def value_picker(layout: InputConfig) -> Callable[[Mapping[str, Any]], list[Any]]:

@@ -15,19 +15,12 @@ import codecs
 import json
 import re
 from collections.abc import Iterator
-from typing import TYPE_CHECKING, Any, BinaryIO
-
-import pyarrow as pa
+from typing import Any, BinaryIO, NamedTuple
 
 from corpora import files
-from corpora.readers.fields import Mapper, value_picker
 from corpora.readers.lines import BOM, CHUNK, MAX_RECORD_BYTES, check_start
-from corpora.readers.sink import FieldError, Sink
-from corpora.readers.strictjson import duplicate_key, no_surrogates
-
-if TYPE_CHECKING:
-    from corpora.blocks import Part
-    from corpora.layout import InputConfig
+from corpora.readers.sink import FieldError
+from corpora.readers.strictjson import duplicate_key, what_is_wrong
 
 _SPACE = re.compile(r"[ \t\r\n]*")
 
@@ -49,35 +42,22 @@ def is_array(path: str) -> bool:
     return False
 
 
-def read_array(
-    file: BinaryIO, part: Part, layout: InputConfig, mapper: Mapper, sink: Sink
-) -> Iterator[pa.Table]:
-    """Tables of the array's records as they fill; the last rows stay in the sink. Raises ArrayError."""
-    pick = value_picker(layout)
-    for found in _Objects(file, part.name, layout.encoding):
-        try:
-            if found.wrong is not None:
-                raise found.wrong
-            if not isinstance(found.value, dict):
-                kind = "a list" if isinstance(found.value, list) else "a bare value"
-                raise FieldError("bad_json", f"a record must be an object, found {kind}")
-            values = pick(found.value)
-            if "\\u" in found.text:
-                no_surrogates(values)
-            mapper.add(found.byte, *values)
-        except FieldError as error:
-            sink.reject(found.byte, found.lines, error.reason, error.detail, found.text)
-        if sink.ready:
-            yield from sink.take()
+class Item(NamedTuple):
+    """An item of the array, or a line: its value, or what is wrong with it, and its text.
+
+    `byte` is the one it starts at, after `lines` line ends.
+    """
+
+    byte: int
+    lines: int
+    text: str
+    value: Any
+    wrong: FieldError | None
 
 
-class _Found:
-    """An item of the array: its value and text, the byte it starts at and the line ends before it."""
-
-    __slots__ = ("byte", "lines", "text", "value", "wrong")
-
-    def __init__(self, byte: int, lines: int, text: str, value: Any, wrong: FieldError | None) -> None:
-        self.byte, self.lines, self.text, self.value, self.wrong = byte, lines, text, value, wrong
+def array_items(file: BinaryIO, name: str, encoding: str) -> Iterator[Item]:
+    """The array's items. Raises ArrayError."""
+    return iter(_Objects(file, name, encoding))
 
 
 class _Objects:
@@ -101,7 +81,7 @@ class _Objects:
         """Of the place in the file."""
         self._ended = False
 
-    def __iter__(self) -> Iterator[_Found]:
+    def __iter__(self) -> Iterator[Item]:
         data = self._more(CHUNK)
         check_start(self._name, data[:16], self._encoding)
         if self._encoding == "utf-8" and self._text.startswith("\ufeff"):
@@ -124,7 +104,7 @@ class _Objects:
         if self._at < len(self._text):
             raise self._error("there is more behind the array's end; a file of lines has one object on each")
 
-    def _item(self) -> _Found:
+    def _item(self) -> Item:
         while True:
             self._wrong = None
             try:
@@ -136,13 +116,14 @@ class _Objects:
                 raise self._error("nested too deep") from None
             except json.JSONDecodeError as error:
                 if self._ended:
-                    raise self._error(f"{error.msg}, {error.pos - self._at:,} characters on") from None
+                    place = f"character {error.pos - self._at + 1:,} of the item"
+                    raise self._error(f"{what_is_wrong(error)} at {place}") from None
             if (held := len(self._text) - self._at) > MAX_RECORD_BYTES:
                 raise self._error(f"an item is broken, or longer than {MAX_RECORD_BYTES:,} characters")
             self._more(max(CHUNK, held))
         byte, lines = self._byte, self._lines
         text, wrong = self._take(stop - self._at), self._wrong
-        return _Found(byte, lines, text, value, wrong)
+        return Item(byte, lines, text, value, wrong)
 
     def _next_sign(self, expected: str) -> str:
         """The next sign that is no white space."""

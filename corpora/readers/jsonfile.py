@@ -18,10 +18,12 @@ from collections.abc import Iterator, Sequence
 from pathlib import PurePosixPath
 from typing import TYPE_CHECKING, Any, BinaryIO, NamedTuple, cast
 
+from corpora.readers.fields import shown_names
+from corpora.readers.jsonl import json_lines
 from corpora.readers.jsonwalk import SPACE, Cursor, Marks, Text
-from corpora.readers.lines import BOM, CHUNK, MAX_RECORD_BYTES, LineNumbers, TooLong, check_start, part_lines
+from corpora.readers.lines import BOM, CHUNK, MAX_RECORD_BYTES, LineNumbers, check_start
 from corpora.readers.sink import FieldError, Sink, bad_encoding
-from corpora.readers.strictjson import not_json, strict_decoder
+from corpora.readers.strictjson import not_json, strict_decoder, what_is_wrong
 
 if TYPE_CHECKING:
     from corpora.blocks import Part
@@ -67,12 +69,7 @@ def told_of(id_: Any, place: str, error: FieldError) -> str:
 def _shape(value: Any) -> str:
     """What a value looks like from above."""
     if isinstance(value, dict):
-        keys = ", ".join(repr(key[:40]) for key in list(value)[:8])
-        return (
-            f"an object with the keys {keys}{', ...' if len(value) > 8 else ''}"
-            if value
-            else "an empty object"
-        )
+        return f"an object with the keys {shown_names(value, 8)}" if value else "an empty object"
     if isinstance(value, list):
         kinds = ", ".join(dict.fromkeys(_shape_of_item(item) for item in value[:8]))
         return f"a list of {len(value)} ({kinds})" if value else "an empty list"
@@ -186,31 +183,23 @@ class _Again:
 
 
 def _lines(file: BinaryIO, part: Part, sink: Sink, numbers: LineNumbers, marks: Marks) -> Iterator[Found]:
-    for found in part_lines(file, part, "utf-8", numbers=numbers):
-        if isinstance(found, TooLong):
-            sink.too_long(found)
-            continue
-        for i, (byte, line) in enumerate(zip(found.starts, found.lines, strict=True)):
-            if not line.strip(b" \t\r"):
-                continue
-            first = found.first + i
+    for byte, first, line in json_lines(file, part, "utf-8", sink, numbers):
+        text, cursor = Text(line, byte, first), Cursor(line)
+        at = cursor.at
+        places: list[int] = []
+        try:
             try:
-                text = Text(sink.decode(line, byte), byte, first)
-                cursor = Cursor(text.text)
-                at = cursor.at
-                places: list[int] = []
-                try:
-                    value = cursor.value()
-                    cursor.end()
-                    if not isinstance(value, dict) or not marks.keys().isdisjoint(value):
-                        cursor.at = at  # again, for the places within; most records have none
-                        value = cursor.value(marks, places)
-                except (ValueError, RecursionError) as error:
-                    raise not_json(error) from None
-            except FieldError as error:
-                sink.reject(byte, first, error.reason, error.detail, line)
-                continue
-            yield Found(value, "", at, places, text)
+                value = cursor.value()
+                cursor.end()
+                if not isinstance(value, dict) or not marks.keys().isdisjoint(value):
+                    cursor.at = at  # again, for the places within; most records have none
+                    value = cursor.value(marks, places)
+            except (ValueError, RecursionError) as error:
+                raise not_json(error) from None
+        except FieldError as error:
+            sink.reject(byte, first, error.reason, error.detail, line)
+            continue
+        yield Found(value, "", at, places, text)
 
 
 # --- one JSON value ---------------------------------------------------------------------------
@@ -264,7 +253,7 @@ def _walk(text: Text, name: str, marks: Marks, inside: str | None) -> Iterator[F
     except json.JSONDecodeError as error:
         at = error.pos
         ended = at >= len(text.text.rstrip(SPACE))
-        wrong = FieldError("bad_json", "the file ends inside a value" if ended else error.msg)
+        wrong = FieldError("bad_json", "the file ends inside a value" if ended else what_is_wrong(error))
     except (ValueError, RecursionError) as error:
         at, wrong = cursor.at, not_json(error)
     raise _BrokenError(name, place, text, at, wrong)

@@ -6,12 +6,12 @@ What is JSON and what is not is the business of `strictjson`.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import TYPE_CHECKING, Any, BinaryIO
+from typing import TYPE_CHECKING, BinaryIO
 
 import pyarrow as pa
 
-from corpora.readers.fields import Mapper, value_picker
-from corpora.readers.jsonarray import is_array, read_array
+from corpora.readers.fields import Mapper, names_within, shown_names, value_picker
+from corpora.readers.jsonarray import Item, array_items, is_array
 from corpora.readers.lines import LineNumbers, TooLong, part_lines
 from corpora.readers.sink import FieldError, Sink
 from corpora.readers.strictjson import no_surrogates, not_json, strict_decoder
@@ -21,39 +21,70 @@ if TYPE_CHECKING:
     from corpora.layout import InputConfig
 
 
+_MISSING = ("missing_text", "missing_label", "missing_id")
+
+
 def read_jsonl(
     file: BinaryIO, part: Part, layout: InputConfig, mapper: Mapper, sink: Sink, numbers: LineNumbers
 ) -> Iterator[pa.Table]:
-    """Tables of the part's records as they fill; the last rows stay in the sink."""
-    if part.start == 0 and is_array(part.path):
-        yield from read_array(file, part, layout, mapper, sink)
-        return
+    """Tables of the part's records as they fill; the last rows stay in the sink.
+
+    Raises:
+        ArrayError: the file is one array, and no JSON.
+    """
     pick = value_picker(layout)
+    for item in json_items(file, part, layout.encoding, sink, numbers):
+        record = item.value
+        try:
+            if item.wrong is not None:
+                raise item.wrong
+            if not isinstance(record, dict):
+                found = "a list" if isinstance(record, list) else "a bare value"
+                raise FieldError("bad_json", f"a record must be an object, found {found}")
+            values = pick(record)
+            if "\\u" in item.text:
+                no_surrogates(values)
+            mapper.add(item.byte, *values)
+        except FieldError as error:
+            detail = error.detail
+            if error.reason in _MISSING:
+                names = shown_names(names_within(record))
+                detail += f"; the record has the fields {names}" if names else "; the record is empty"
+            sink.reject(item.byte, item.lines, error.reason, detail, item.text)
+        if sink.ready:
+            yield from sink.take()
+
+
+def json_items(file: BinaryIO, part: Part, encoding: str, sink: Sink, numbers: LineNumbers) -> Iterator[Item]:
+    """The items of the part's array, or the values on its lines; lines that are no text are rejected here."""
+    if part.start == 0 and is_array(part.path):
+        yield from array_items(file, part.name, encoding)
+        return
     decode = strict_decoder().decode
-    for found in part_lines(file, part, layout.encoding, numbers=numbers):
+    for byte, first, text in json_lines(file, part, encoding, sink, numbers):
+        try:
+            value, wrong = decode(text), None
+        except FieldError as error:
+            value, wrong = None, error
+        except (ValueError, RecursionError) as error:
+            value, wrong = None, not_json(error)
+        yield Item(byte, first, text, value, wrong)
+
+
+def json_lines(
+    file: BinaryIO, part: Part, encoding: str, sink: Sink, numbers: LineNumbers
+) -> Iterator[tuple[int, int, str]]:
+    """Lines that are not blank: the byte each starts at, the lines of the part before it, its text."""
+    for found in part_lines(file, part, encoding, numbers=numbers):
         if isinstance(found, TooLong):
             sink.too_long(found)
             continue
-        for i, (byte, line) in enumerate(zip(found.starts, found.lines, strict=True)):
+        for first, (byte, line) in enumerate(zip(found.starts, found.lines, strict=True), found.first):
             if not line.strip(b" \t\r"):
                 continue
             try:
-                record = _parse(decode, sink.decode(line, byte))
-                values = pick(record)
-                if b"\\u" in line:
-                    no_surrogates(values)
-                mapper.add(byte, *values)
+                text = sink.decode(line, byte)
             except FieldError as error:
-                sink.reject(byte, found.first + i, error.reason, error.detail, line)
-        yield from sink.take()
-
-
-def _parse(decode: Any, text: str) -> dict[str, Any]:
-    try:
-        record = decode(text)
-    except (ValueError, RecursionError) as error:
-        raise not_json(error) from None
-    if not isinstance(record, dict):
-        found = "a list" if isinstance(record, list) else "a bare value"
-        raise FieldError("bad_json", f"a record must be an object, found {found}")
-    return record
+                sink.reject(byte, first, error.reason, error.detail, line)
+                continue
+            yield byte, first, text

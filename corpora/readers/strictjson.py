@@ -21,10 +21,15 @@ def strict_decoder() -> json.JSONDecoder:
 def not_json(error: ValueError | RecursionError) -> FieldError:
     """FieldError `bad_json` for what a decoder raised."""
     if isinstance(error, json.JSONDecodeError):
-        return FieldError("bad_json", f"{error.msg} at character {error.pos + 1}")
+        return FieldError("bad_json", f"{what_is_wrong(error)} at character {error.pos + 1}")
     if isinstance(error, RecursionError):
         return FieldError("bad_json", "nested too deep")
     return FieldError("bad_json", str(error))  # an integer of thousands of digits
+
+
+def what_is_wrong(error: json.JSONDecodeError) -> str:
+    """What the decoder found, for a place to be put behind: some of its messages end in `at` for that."""
+    return error.msg.removesuffix(" at")
 
 
 def no_surrogates(value: Any) -> None:

@@ -47,7 +47,15 @@ def _one(read: Callable[..., Read], line: str | bytes, **layout: Any) -> Read:
         ('{"text": "a", "text": "b"}', "duplicate_key", "'text' stands twice"),
         ('{"text": "a", "x": {"k": 1, "k": 1}}', "duplicate_key", "'k' stands twice"),
         ('{"\\ud800": 1, "\\ud800": 2}', "duplicate_key", "twice"),
-        ('{"x": 1}', "missing_text", "'text' is missing or null"),
+        ('{"x": 1}', "missing_text", "'text' is missing or null; the record has the fields 'x'"),
+        ("{}", "missing_text", "'text' is missing or null; the record is empty"),
+        ('{"a": {"b": 1}}', "missing_text", "the fields 'a', 'a.b'"),
+        (
+            "{" + ", ".join(f'"{"k" * 50}{i}": 1' for i in range(30)) + "}",
+            "missing_text",
+            f"'{'k' * 40}', ...",
+        ),
+        ('{"text": "a', "bad_json", "Unterminated string starting at character 10"),
         ('{"text": null}', "missing_text", "'text' is missing or null"),
         ('{"text": ""}', "empty_text", "is empty"),
         ('{"text": " \\n\\u3000"}', "empty_text", "only white space"),
@@ -367,7 +375,10 @@ def test_bad_records_of_an_array_are_rejected_one_by_one(
     ("body", "message"),
     [
         ('[{"text": "a"} {"text": "b"}]', "byte 15 (line 1) on: expected `,` or `]`, found '{'"),
-        ('[{"text": "a"},\n{"text": "b]', "byte 16 (line 2) on: Unterminated string"),
+        (
+            '[{"text": "a"},\n{"text": "b]',
+            "byte 16 (line 2) on: Unterminated string starting at character 10 of the item.",
+        ),
         ('[{"text": "a"},\n{"text": "b"}', "the file ends where `,` or `]` should be"),
         ('[{"text": "a"},', "the file ends where an object should be"),
         ('[{"text": "a"},]', "byte 15 (line 1) on: Expecting value"),

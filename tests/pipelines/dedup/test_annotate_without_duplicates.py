@@ -13,6 +13,7 @@ import yaml
 from pipelines import flow
 from pipelines.config import Config, load_config
 from pipelines.dedup.result import BlockDrops, Drops
+from pipelines.dry_run import describe_plan
 from pipelines.engine import RunError
 from pipelines.section import ConfigError
 from tests.pipelines.dedup.planted import plant
@@ -102,7 +103,7 @@ def test_a_parser_that_is_missing_stops_before_the_search(tmp_path: Path) -> Non
 def test_a_missing_other_corpus_stops_a_dry_run(tmp_path: Path) -> None:
     config, path = write(tmp_path, ["一篇文章"], dedup={"against": "gone.jsonl"})
     with pytest.raises(ConfigError, match=r"dedup\.against\.files: no file matches"):
-        flow.describe_plan(config, path, options(tmp_path / "out"))
+        describe_plan(config, path, options(tmp_path / "out"))
 
 
 def test_drops_of_another_plan_or_corpus_are_refused(tmp_path: Path) -> None:

@@ -1,0 +1,68 @@
+"""What `--dry-run` finds out: the plan, and whether the first records of each split are as the config says."""
+
+from __future__ import annotations
+
+import difflib
+from collections import Counter
+from typing import Any
+
+from rich.text import Text
+
+from corpora.preview import LOOKED_AT, FirstRecords, first_records
+from corpora.readers.fields import shown_names
+from pipelines import flow
+from pipelines.config import Config, ConfigError
+from pipelines.dedup.flow import Deduplication
+from pipelines.display import counts
+from pipelines.graphs import check_graph
+from pipelines.options import Options
+from pipelines.view.legible import legible
+
+
+def describe_plan(config: Config, config_path: str, options: Options) -> dict[str, Any]:
+    """Per split blocks, bytes as stored and files. A graph must be there, too.
+
+    Raises:
+        ConfigError: what would stop the run before any work, or a field that none of the first records has.
+    """
+    check_graph(config, config_path, options.console)
+    plan = flow.plan_annotate(config, config_path, options)
+    flow.note_splits_left_out(config, config_path, options)
+    if config.dedup is not None:
+        Deduplication(config, config_path, options.out, config.dedup)
+    splits: dict[str, Counter[str]] = {}
+    for block in plan.run.blocks:
+        splits.setdefault(block.split, Counter()).update(
+            blocks=1, bytes=block.bytes, files=len({p.path for p in block.parts})
+        )
+    for found in first_records(plan.run.blocks, config.input, config.task, config.language):
+        _refuse_absent_fields(found)
+        _tell_rejects(found, options)
+    return {name: dict(counts) for name, counts in splits.items()}
+
+
+def _refuse_absent_fields(found: FirstRecords) -> None:
+    if not found.absent:
+        return
+    lines = []
+    for role, name in found.absent:
+        near = difflib.get_close_matches(name, found.fields, n=1)
+        hint = f"; did you mean {near[0]!r}?" if near else ""
+        lines.append(
+            f"input.{role}: none of the first records ({LOOKED_AT} at most) of split {found.split!r} has the field "
+            f"{name!r}; they have {shown_names(found.fields)}{hint}"
+        )
+    raise ConfigError("\n".join(lines))
+
+
+def _tell_rejects(found: FirstRecords, options: Options) -> None:
+    if not found.rejects:
+        return
+    reasons = counts(Counter(reject.reason for reject in found.rejects))
+    first = found.rejects[0]
+    place = f"{first.path}, " + (f"byte {first.byte}" if first.line is None else f"line {first.line}")
+    share = "" if found.rows else " and no other could be used"
+    text = f"split {found.split!r}: of its first records {len(found.rejects)} would be rejected{share} ({reasons}). "
+    options.console.print(
+        Text(legible(f"{text}The first, {place}: {first.detail[:500]}"), "yellow"), soft_wrap=True
+    )
