@@ -47,5 +47,6 @@ float32, as in `lmplz`, and each is computed from sums of integers, so no order 
 
 What differs from `lmplz` on purpose: `<s>`, `</s>` and `<unk>` in the text are left out and counted, as with its
 `--skip_symbols`, and so is `<UNK>`, which `lmplz` takes for a word and all readers for `<unk>`; a last line without
-an end is a sentence like any other; `</s>` is in the model of an empty corpus, and never pruned.
+an end is a sentence like any other; `</s>` is in the model of an empty corpus, which needs no discounts, and is never
+pruned.
 """

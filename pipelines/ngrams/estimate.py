@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from pipelines.ngrams import arpa
 from pipelines.ngrams.adjust import Grams, adjust
 from pipelines.ngrams.count import BOS, EOS, SPECIALS, UNK, Counts, count, ngrams
-from pipelines.ngrams.discounts import Discounts, correct_last, counts_of_counts, discounts
+from pipelines.ngrams.discounts import FALLBACK, Discounts, correct_last, counts_of_counts, discounts
 from pipelines.ngrams.interpolate import backoffs, interpolate, unigrams
 from pipelines.ngrams.keys import Ids, Keys, Packing, argsort, take
 from pipelines.ngrams.weights import Floats, marked, plain, share, sums_by_word, weigh_contexts, weight
@@ -60,7 +60,7 @@ def estimate(
         prune: of each order from 1 on, n-grams that are seen at most so many times go; the last number goes on.
 
     Raises:
-        DiscountError: the corpus has no discounts.
+        DiscountError: the corpus has words, but no discounts, and no fallback is given.
     """
     thresholds = pruning(prune, order)
     packing = Packing.of(len(vocabulary))
@@ -68,7 +68,7 @@ def estimate(
     found[0] = all_words(found[0], len(vocabulary), packing)
     counted = [counts_of_counts(grams.adjusted) for grams in found]
     correct_last(counted, last_chain(found, packing))
-    amounts = discounts(counted, fallback)
+    amounts = discounts(counted, fallback if len(words) else FALLBACK)
     counts = [marked(g.adjusted, g.seen, t) for g, t in zip(found, thresholds, strict=True)]
     counts[0][: len(SPECIALS)] = found[0].adjusted[: len(SPECIALS)]  # never go
 

@@ -39,7 +39,7 @@ from pipelines.ngrams.by_range import (
 )
 from pipelines.ngrams.columns import numpy_of, read_columns, write_columns
 from pipelines.ngrams.count import SPECIALS
-from pipelines.ngrams.discounts import Discounts, correct_last, counts_of_counts, discounts
+from pipelines.ngrams.discounts import FALLBACK, Discounts, correct_last, counts_of_counts, discounts
 from pipelines.ngrams.estimate import pruning
 from pipelines.ngrams.interpolate import unigrams
 from pipelines.ngrams.keys import Packing
@@ -104,7 +104,7 @@ class Estimation:
         """Write the ARPA file.
 
         Raises:
-            DiscountError: the corpus has no discounts, and no fallback is given.
+            DiscountError: the corpus has no discounts, and no fallback is given. One without words needs none.
             ValueError: order, thresholds or `longest` cannot be.
         """
         thresholds = tuple(pruning(self.prune, self.order))
@@ -232,7 +232,7 @@ class Estimation:
                 numbers = (ends[-1][f"last {k}-gram{what}"] for what in ("", " seen"))
                 last.append(Grams((), *(np.array([n], np.uint64) for n in numbers)))
         correct_last(counted, last)
-        return discounts(counted, self.fallback)
+        return discounts(counted, self.fallback if self.counters["words"] else FALLBACK)
 
     def _totals(self, work: Work, records: Sequence[engine.BlockRecord]) -> list[int]:
         """n-grams of orders from 2 on."""

@@ -108,7 +108,17 @@ def test_discounts_worked_out_by_hand():
 
 
 def test_special_symbols_in_text_are_white_space():
-    assert b"".join(model(["a <s> b", "<unk> c </s>"], 2).arpa()) == b"".join(model(["a b", "c"], 2).arpa())
+    assert b"".join(model(["a <s> b", "<unk> c </s> <UNK>"], 2).arpa()) == b"".join(
+        model(["a b", "c"], 2).arpa()
+    )
+
+
+def test_the_start_of_a_sentence_has_the_probability_that_lmplz_writes(tmp_path):
+    """0, not the -99 of other tools: it is never asked for. What has no mass at all has -99, not -inf."""
+    assert rows(["a b", "a c"], 2, (), tmp_path)[0][("<s>",)][0] == 0
+    path = tmp_path / "none.arpa"
+    path.write_bytes(b"".join(model(["a b", "a c"], 2, fallback=(0, 0, 0)).arpa()))
+    assert slow.read_arpa(str(path))[0][("<unk>",)][0] == -99
 
 
 def test_white_space_parts_words_as_for_lmplz():
@@ -119,11 +129,18 @@ def test_white_space_parts_words_as_for_lmplz():
     assert (sliced.words.to_pylist(), sliced.lengths.tolist()) == (["b", "c", "d"], [2, 1])
 
 
-@pytest.mark.parametrize("lines", [[], ["a"], ["the same"] * 1000, ["a b c", "a b d", "c d", "e"]])
+@pytest.mark.parametrize("lines", [["a"], ["the same"] * 1000, ["a b c", "a b d", "c d", "e"]])
 def test_a_corpus_too_small_for_discounts_says_so(lines):
     with pytest.raises(DiscountError, match=r"order [12] .*(dedup).*\[0\.5, 1\.0, 1\.5\]"):
         model(lines, 3, fallback=None)
     assert model(lines, 3).discounts.fell_back
+
+
+@pytest.mark.parametrize("lines", [[], [""], ["<s>", "\t"]])
+def test_a_corpus_without_words_needs_no_discounts(lines):
+    found = model(lines, 3, fallback=None)
+    assert found.discounts.fell_back == [1, 2, 3]
+    assert found.words.to_pylist() == list(SPECIALS)
 
 
 @pytest.mark.parametrize(
@@ -135,7 +152,8 @@ def test_thresholds_that_cannot_be(prune, what):
 
 
 @pytest.mark.parametrize(
-    "lines", [[], ["a"], [""], ["word"] * 3, ["a b c", "a b d e", "c d", "x\u00a0y x\u3000y"]]
+    "lines",
+    [[], ["a"], [""], ["word"] * 3, ["a b c", "a b d e", "c d", "x\u00a0y x\u3000y", "a <UNK> b <unk>"]],
 )
 @pytest.mark.parametrize("order", [2, 3, 5])
 def test_kenlm_reads_the_file(lines, order, tmp_path):
