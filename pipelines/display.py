@@ -72,16 +72,15 @@ class StageProgress:
         now = time.monotonic()
         if self._began is None and totals:
             self._began = now
-        fields = {
-            "facts": _facts(totals, self._already + totals["blocks"], self._blocks, now - self._start),
-            "rejects": f"{totals['rejects']:,} rejects" if totals["rejects"] else "",
-            "left": self._left(totals["bytes"], now),
-        }
+        facts = _facts(totals, self._already + totals["blocks"], self._blocks, now - self._start)
+        rejects = f"{totals['rejects']:,} rejects" if totals["rejects"] else ""
+        left = self._left(totals["bytes"], now)
         if self._bar is not None and self._task is not None:
-            self._bar.update(self._task, completed=self._done_bytes + totals["bytes"], **fields)
+            moved = self._done_bytes + totals["bytes"]
+            self._bar.update(self._task, completed=moved, facts=facts, rejects=rejects, left=left)
         elif now - self._last_line >= PLAIN_SECONDS:
             self._last_line = now
-            line = " · ".join(filter(None, fields.values()))
+            line = " · ".join(filter(None, (facts, rejects, left)))
             self._console.print(f"{self._title}: {line}", highlight=False)
 
     def _left(self, moved: int, now: float) -> str:

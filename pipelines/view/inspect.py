@@ -250,10 +250,15 @@ def coarse_table(view: RowView) -> Table:
 
 def _grid_parts(view: RowView, grid: str, width: int, max_grid: int) -> list[RenderableType]:
     made = make_grids(view, grid, max_grid, width)
-    if len(made) < 2:
-        return [part for what, note, *drawn in made for part in (title(what, note), grid_text(*drawn))]
-    side_by_side = [Text.assemble((what, "bold"), "\n", grid_text(*drawn)) for what, _, *drawn in made]
-    return [title("UniLM's masks", made[0][1]), Columns(side_by_side, padding=(1, 3))]
+    if grid == "unilm":
+        small = [
+            Text.assemble((what, "bold"), "\n", grid_text(labels, seen)) for what, _, labels, seen in made
+        ]
+        return [title("UniLM's masks", made[0][1]), Columns(small, padding=(1, 3))]
+    parts: list[RenderableType] = []
+    for what, note, labels, seen in made:
+        parts += [title(what, note), grid_text(labels, seen)]
+    return parts
 
 
 # --- small things -----------------------------------------------------------------------------
