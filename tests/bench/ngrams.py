@@ -68,17 +68,33 @@ def header(model: Path) -> list[bytes]:
         return [line for line in (file.readline() for _ in range(8)) if line.startswith(b"ngram ")]
 
 
+def largest_difference(model: Path, other: Path) -> float:
+    """Of a log10 probability or back-off, in files that must have the same n-grams in the same order."""
+    largest = 0.0
+    with model.open("rb") as one, other.open("rb") as two:
+        for line, wanted in zip(one, two, strict=True):
+            if line != wanted:
+                gram, theirs = line.split(b"\t"), wanted.split(b"\t")
+                assert gram[1].rstrip() == theirs[1].rstrip() and len(gram) == len(theirs), (line, wanted)
+                for at in (0, 2)[: len(gram) - 1]:
+                    largest = max(largest, abs(float(gram[at]) - float(theirs[at])))
+    return largest
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=(__doc__ or "").split("\n\n")[0])
     parser.add_argument("--words", type=int, nargs="+", default=[10_000_000])
     parser.add_argument("--order", type=int, default=3)
     parser.add_argument("--workers", type=int, default=2)
     parser.add_argument("--lmplz", type=Path)
+    parser.add_argument("--compare", action="store_true", help="the two models, too, number by number")
     parser.add_argument("--work", type=Path, default=Path("/tmp/treegraft-ngrams"))
     parser.add_argument("--only", nargs=2, type=Path, metavar=("TEXT", "MODEL"), help=argparse.SUPPRESS)
     args = parser.parse_args()
     if args.only:
-        return estimate(*args.only, args.order, args.workers)
+        text, model = args.only
+        estimate(text, model, args.order, args.workers)
+        return
     args.work.mkdir(parents=True, exist_ok=True)
     columns = "words", "CPU s", "µs/word", "lmplz CPU s", "ratio", "peak MB", "lmplz peak MB", "n-grams"
     print(" | ".join(columns), flush=True)
@@ -108,7 +124,8 @@ def main() -> None:
             " ".join(line.decode().split("=")[1].strip() for line in counts),
         ]
         print(" | ".join(row), flush=True)
-    return None
+        if theirs and args.compare:
+            print(f"largest difference of a log10: {largest_difference(model, other):.1e}", flush=True)
 
 
 if __name__ == "__main__":
