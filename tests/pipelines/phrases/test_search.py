@@ -1,0 +1,231 @@
+"""The whole road, in this process: a lexicon against counting and scoring by hand, finished runs, and refusals."""
+
+from __future__ import annotations
+
+import io
+import json
+import random
+from collections import Counter
+from pathlib import Path
+from typing import Any
+
+import kenlm
+import pytest
+from rich.console import Console
+
+from pipelines import engine, watched
+from pipelines.config import Config, ConfigError
+from pipelines.ngrams.discounts import FALLBACK
+from pipelines.options import Options
+from pipelines.phrases.flow import PhraseSearch
+from pipelines.phrases.report import Result
+from tests.pipelines.dedup.running import plainly
+
+PLAIN = {"stop": ["of", "the", "and"], "links": ["of"], "discount_fallback": list(FALLBACK), "min_count": 2}
+
+
+def sentences(seed: int, count: int = 150) -> list[str]:
+    """Words as uneven as those of a language, some pairs of which stand together more often than chance has it."""
+    rng = random.Random(seed)
+    words = ["of", "the", "and", ".", "1st", "2", "b", "c", "D", "éa", "中", "new york", "los angeles basin"]
+    return [
+        " ".join(words[min(int(rng.paretovariate(0.6)) - 1, 12)] for _ in range(rng.randrange(9)))
+        for _ in range(count)
+    ]
+
+
+def search(
+    folder: Path, lines: list[str] | None = None, *, out: str = "out", model: str | None = None, **keys: Any
+) -> tuple[PhraseSearch, io.StringIO]:
+    """A search over lines of words; `text` says otherwise. Other keys are of `phrases`, `overwrite` of the command."""
+    if lines is not None:
+        (folder / "a.txt").write_text("".join(line + "\n" for line in lines), encoding="utf-8")
+    said, overwrite = io.StringIO(), keys.pop("overwrite", False)
+    config = Config.model_validate(
+        {
+            "task": "pretrain",
+            "language": "en",
+            "input": {"format": "text", "document": "line", "files": keys.pop("files", {"train": "a.txt"})},
+            "annotate": {"parser": "none"},
+            "encode": {"tokenizer": "vocab.txt", "columns": []},
+            "phrases": {"text": "lines", **PLAIN, **keys},
+            "run": {"block_bytes": 1024},
+        }
+    )
+    options = Options(
+        out=str(folder / out),
+        annotated=str(folder / out / "annotated"),
+        overwrite=overwrite,
+        brief=True,
+        console=Console(file=said, width=100),
+    )
+    return PhraseSearch(config, str(folder / "c.yaml"), options, model), said
+
+
+def run(folder: Path, lines: list[str] | None = None, **keys: Any) -> tuple[Result, Path, str]:
+    job, said = search(folder, lines, **keys)
+    with plainly():
+        result = job.run()
+    return result, Path(job.folder), said.getvalue()
+
+
+def rows(folder: Path) -> list[tuple[str, int, float, float]]:
+    lines = (folder / "phrases.tsv").read_text(encoding="utf-8").split("\n")
+    assert lines.pop() == ""
+    parts = [line.split("\t") for line in lines]
+    return [(text, int(count), float(p), float(d)) for text, count, p, d in parts]
+
+
+@pytest.mark.parametrize(("seed", "longest"), [(1, 2), (2, 3), (3, 3)])
+def test_the_lexicon_is_what_counting_and_kenlm_say(tmp_path, seed, longest):
+    lines = sentences(seed)
+    result, folder, said = run(tmp_path, lines, longest=longest, max_inside=1.0)
+    counts = Counter(
+        tuple(words[at : at + length])
+        for words in (line.lower().split(" ") for line in lines)
+        for length in range(2, longest + 1)
+        for at in range(len(words) - length + 1)
+    )
+    model, wanted = kenlm.Model(str(folder / "model.arpa")), []
+    for gram, count in counts.items():
+        ends = gram[0] not in PLAIN["stop"] and gram[-1] not in PLAIN["stop"]
+        middle = all(word == "of" or word not in PLAIN["stop"] for word in gram[1:-1])
+        if count >= 2 and ends and middle and all(any(c.isalpha() for c in word) for word in gram):
+            log = list(model.full_scores(" ".join(gram), bos=False, eos=False))[-1][0]
+            dependence = log - next(model.full_scores(gram[-1], bos=False, eos=False))[0]
+            if 10**log >= 0.1 and dependence >= 0:
+                wanted.append((-count * dependence, " ".join(gram), count, 10**log, dependence))
+    wanted.sort()
+    assert rows(folder) == [
+        (text, count, pytest.approx(p, abs=1e-4), pytest.approx(d, abs=1e-4))
+        for _, text, count, p, d in wanted
+    ]
+    assert result.phrases == len(wanted) > 5
+    report = json.loads((folder / "report.json").read_text(encoding="utf-8"))
+    frequent = sum(count >= 2 for count in counts.values())
+    assert report["frequent"] == frequent == report["phrases"] + sum(report["fell"].values())
+    assert [row["phrase"] for row in report["best"]] == [text for _, text, *_ in wanted][:100]
+    assert report["model"]["sentences"] == len(lines)
+    assert f"{len(wanted)} of {frequent:,} frequent n-grams" in said
+
+
+def test_a_finished_run_is_found_and_another_one_refused(tmp_path):
+    lines = sentences(4)
+    result, folder, _ = run(tmp_path, lines)
+    before = {path.name: path.stat().st_mtime_ns for path in folder.iterdir()}
+    again, _, said = run(tmp_path)
+    assert again == result
+    assert "already finished" in said
+    assert {path.name: path.stat().st_mtime_ns for path in folder.iterdir()} == before
+    assert not [path for path in (folder / "_work").iterdir() if path.is_dir()]
+    with pytest.raises(engine.RunError, match=r"phrases\.size: 78000 -> 3\n.*--overwrite"):
+        run(tmp_path, size=3)
+    third, folder, _ = run(tmp_path, size=3, overwrite=True)
+    assert third.phrases == len(rows(folder)) == 3
+    (folder / "phrases.tsv").write_bytes(b"")
+    with pytest.raises(engine.RunError, match=r"phrases\.tsv has 0 bytes, the manifest says"):
+        run(tmp_path, size=3)
+    assert run(tmp_path, size=3, overwrite=True)[0] == third
+    with pytest.raises(engine.RunError, match="an input was written again since"):
+        run(tmp_path, [line.replace("b", "c") for line in lines], size=3)
+
+
+def test_a_run_that_died_goes_on_and_choices_may_change_meanwhile(tmp_path, monkeypatch):
+    run(tmp_path, sentences(5), out="wanted", size=4)
+    stages: list[str] = []
+    whole = watched.execute
+
+    def dying(title: str, stage: engine.Run, options: Options) -> list[engine.BlockRecord]:
+        stages.append(f"{title}: {len(stage.pending())}")
+        if title == "phrases, weigh" and len(stages) < 5:
+            raise KeyboardInterrupt
+        return whole(title, stage, options)
+
+    monkeypatch.setattr(watched, "execute", dying)
+    with pytest.raises(KeyboardInterrupt):
+        run(tmp_path, size=9)
+    assert not (tmp_path / "out/phrases/manifest.json").exists()
+    assert len(stages) == 4
+    run(tmp_path, size=4)
+    assert stages[4:7] == ["phrases, read: 0", "phrases, count: 0", "phrases, adjust: 0"]
+    for name in ("phrases.tsv", "model.arpa", "report.json"):
+        assert (tmp_path / "out/phrases" / name).read_bytes() == (
+            tmp_path / "wanted/phrases" / name
+        ).read_bytes()
+
+
+def test_counts_of_other_settings_are_not_gone_on_with(tmp_path, monkeypatch):
+    def dies(title: str, stage: engine.Run, options: Options) -> list[engine.BlockRecord]:
+        raise KeyboardInterrupt
+
+    with monkeypatch.context() as patched:
+        patched.setattr(watched, "execute", dies)
+        with pytest.raises(KeyboardInterrupt):
+            run(tmp_path, sentences(6), order=2)
+    run(tmp_path, out="wanted")
+    run(tmp_path)
+    assert rows(tmp_path / "out/phrases") == rows(tmp_path / "wanted/phrases")
+
+
+@pytest.mark.parametrize("text", ["lines", "annotated"])
+def test_an_empty_corpus_gives_an_empty_lexicon(tmp_path, text):
+    result, folder, said = run(tmp_path, [], text=text, discount_fallback=None)
+    assert result.phrases == 0
+    assert (folder / "phrases.tsv").read_bytes() == b""
+    assert result.model["words"] == 0
+    assert "no phrases" in said
+
+
+def test_a_corpus_without_discounts_says_what_to_set(tmp_path):
+    with pytest.raises(engine.RunError, match=r"phrases\.discount_fallback: \[0\.5, 1\.0, 1\.5\]"):
+        run(tmp_path, ["a b c"], discount_fallback=None)
+    result, folder, said = run(tmp_path, discount_fallback=[0.5, 1, 1.5])
+    report = json.loads((folder / "report.json").read_text(encoding="utf-8"))
+    assert result.model["fell_back"] == report["model"]["fell_back"] == [1, 2, 3]
+    assert "phrases.discount_fallback" in said
+
+
+def test_a_model_that_is_there_already_scores_and_is_not_made(tmp_path):
+    _, folder, _ = run(tmp_path, sentences(7))
+    model = tmp_path / "given.arpa"
+    (folder / "model.arpa").rename(model)
+    result, other, _ = run(tmp_path, out="other", model=str(model), discount_fallback=None)
+    assert rows(other) == rows(folder)
+    assert not (other / "model.arpa").exists()
+    assert result.model["name"] == "given.arpa"
+    assert result.model["order"] == 3
+    model.write_bytes(model.read_bytes().replace(b"york", b"xork"))
+    with pytest.raises(engine.RunError, match=r"model: \w+\.\. -> \w+\.\."):
+        run(tmp_path, out="other", model=str(model), discount_fallback=None)
+    _, folder, _ = run(tmp_path, out="third", model=str(model), discount_fallback=None)
+    report = json.loads((folder / "report.json").read_text(encoding="utf-8"))
+    assert report["fell"]["unknown"] > 0
+    assert not any(text.endswith("york") for text, *_ in rows(folder))
+
+
+def test_only_splits_that_train_are_counted(tmp_path):
+    (tmp_path / "test.txt").write_text("secret phrase\n" * 9)
+    files = {"train": "a.txt", "test": "test.txt"}
+    _, folder, _ = run(tmp_path, sentences(8), files=files)
+    assert "secret phrase" not in [text for text, *_ in rows(folder)]
+    _, folder, _ = run(tmp_path, files=files, splits=["test"], out="test")
+    assert [text for text, *_ in rows(folder)] == ["secret phrase"]
+
+
+def test_annotated_text_is_cut_into_words_first(tmp_path):
+    lines = ["The Supreme Court met."] * 3 + ["Supreme Court rules, supreme courts."] * 2
+    _, folder, _ = run(tmp_path, lines, text="annotated")
+    assert {row[:2] for row in rows(folder)} == {
+        ("supreme court", 5),
+        ("supreme court met", 3),
+        ("supreme court rules", 2),
+        ("supreme courts", 2),
+    }
+
+
+def test_lines_of_words_are_plain_text(tmp_path):
+    layout = {"format": "jsonl", "files": "a.jsonl"}
+    body = {"task": "pretrain", "language": "en", "input": layout, "phrases": {"text": "lines"}}
+    config = Config.model_validate(body | {"encode": {"tokenizer": "vocab.txt", "columns": []}})
+    with pytest.raises(ConfigError, match=r"input\.format is 'jsonl'; lines of words need 'text'"):
+        PhraseSearch(config, str(tmp_path / "c.yaml"), Options(out="x", annotated="y"))
