@@ -41,11 +41,17 @@ def field_names(layout: InputConfig) -> Values:
     return Values(layout.text, layout.text_pair, layout.label, layout.id, layout.language)
 
 
+def all_field_names(layout: InputConfig) -> Iterator[str]:
+    """Names of the fields that are read, those of a list too."""
+    for named in field_names(layout):
+        yield from named if isinstance(named, list) else [] if named is None else [named]
+
+
 def names_within(record: Mapping[str, Any], before: str = "", depth: int = 0) -> Iterator[str]:
     """Names of a record's fields, as `input.text` and its like may name them: of nested ones with dots."""
     for name, value in record.items():
         yield before + name
-        if isinstance(value, Mapping) and depth < 3:
+        if isinstance(value, Mapping) and depth < 8:
             yield from names_within(value, f"{before}{name}.", depth + 1)
 
 

@@ -6,11 +6,11 @@ What is JSON and what is not is the business of `strictjson`.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import TYPE_CHECKING, BinaryIO
+from typing import TYPE_CHECKING, Any, BinaryIO
 
 import pyarrow as pa
 
-from corpora.readers.fields import Mapper, names_within, shown_names, value_picker
+from corpora.readers.fields import Mapper, all_field_names, names_within, shown_names, value_picker
 from corpora.readers.jsonarray import Item, array_items, is_array
 from corpora.readers.lines import LineNumbers, TooLong, part_lines
 from corpora.readers.sink import FieldError, Sink
@@ -32,7 +32,7 @@ def read_jsonl(
     Raises:
         ArrayError: the file is one array, and no JSON.
     """
-    pick = value_picker(layout)
+    pick, wanted = value_picker(layout), set(all_field_names(layout))
     for item in json_items(file, part, layout.encoding, sink, numbers):
         record = item.value
         try:
@@ -48,11 +48,18 @@ def read_jsonl(
         except FieldError as error:
             detail = error.detail
             if error.reason in _MISSING:
-                names = shown_names(names_within(record))
-                detail += f"; the record has the fields {names}" if names else "; the record is empty"
+                detail += _fields_there_are(record, wanted)
             sink.reject(item.byte, item.lines, error.reason, detail, item.text)
         if sink.ready:
             yield from sink.take()
+
+
+def _fields_there_are(record: dict[str, Any], wanted: set[str]) -> str:
+    """Where one of the `wanted` fields is not there at all, those that are, to be put behind what is missing."""
+    names = list(names_within(record))
+    if wanted <= set(names):
+        return ""
+    return f"; the record has the fields {shown_names(names)}" if names else "; the record is empty"
 
 
 def json_items(file: BinaryIO, part: Part, encoding: str, sink: Sink, numbers: LineNumbers) -> Iterator[Item]:
