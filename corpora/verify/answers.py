@@ -92,6 +92,11 @@ def check_document_answers(view: View) -> None:
     view.fail_rows(
         "impossible", impossible & (given > 0), lambda r: f"is_impossible, but there are {given[r]} answers"
     )
+    # Of a question without labels it is null.
+    possible = ~view.column("is_impossible").fill_null(True).to_numpy(zero_copy_only=False)
+    view.fail_rows(
+        "impossible", possible & (given == 0), lambda r: "is_impossible is false, but there is no answer"
+    )
 
 
 def _short(text: str) -> str:

@@ -106,6 +106,7 @@ CASES = [
     breaks("answers", "from-the-end", at("answer_starts", 0, -2)),
     breaks("answers", "utf16", at("answer_starts", 0, 9)),
     breaks("impossible", "answers", put(is_impossible=True)),
+    breaks("impossible", "no answers", put(answers=[], answer_starts=[])),
     breaks("choices", "one-short", at("choice_stops", 0, 7)),
     breaks("choices", "two", put(choice_starts=[0, 7], choice_stops=[6, 8])),
     breaks("label", "nan", put(label_score=float("nan"))),
@@ -168,6 +169,7 @@ def test_choices_that_are_no_lines_are_found(case, tmp_path):
         "word_pos_pair": ["X"] * 3,
         "answers": None,
         "answer_starts": None,
+        "is_impossible": None,
     }
     expect(
         tmp_path,
