@@ -11,6 +11,7 @@ from typing import Any
 
 import numpy as np
 
+from pipelines.annotate.whole_words import WholeWords
 from pipelines.annotate.words import Spans, Words, side_by_side
 
 _RUN = re.compile(r"\s+|\S+")
@@ -21,10 +22,7 @@ class ChineseWords:
 
     def __init__(self, cut: Callable[[str], Iterable[str]], whole: Sequence[str] = ()) -> None:
         self._cut = cut
-        self._whole: re.Pattern[str] | None = None
-        if whole:
-            longest = sorted(set(whole), key=lambda word: (-len(word), word))
-            self._whole = re.compile("(" + "|".join(_whole_word(word) for word in longest) + ")")
+        self._whole = WholeWords(whole) if whole else None
 
     def segment(self, texts: Sequence[str], sentences: Spans) -> Words:
         """See `Segmenter`."""
@@ -89,10 +87,3 @@ def _common(a: str, b: str) -> int:
     """Length of the longest beginning that both have."""
     pairs = enumerate(zip(a, b, strict=False))
     return next((i for i, (x, y) in pairs if x != y), min(len(a), len(b)))
-
-
-def _whole_word(word: str) -> str:
-    """Pattern of a word that is not matched inside a longer run of letters or digits."""
-    left = "(?<![A-Za-z0-9])" if re.match("[A-Za-z0-9]", word) else ""
-    right = "(?![A-Za-z0-9])" if re.search("[A-Za-z0-9]$", word) else ""
-    return left + re.escape(word) + right

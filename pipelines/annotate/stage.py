@@ -29,7 +29,7 @@ from pipelines.engine import BlockWriter, Stage
 from pipelines.language import primary_language
 from pipelines.settings import annotate_settings
 
-CODE_VERSION = 4
+CODE_VERSION = 5
 """Raised whenever this stage gives another output for the same input and config."""
 
 _TABLE_BYTES = 2**20

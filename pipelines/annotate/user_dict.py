@@ -11,6 +11,7 @@ from pipelines.config import ConfigError
 _TAG = re.compile(
     "a[dgn]?|b|c|d[fg]?|e|eng|f|g|h|i|j|k|l|m[gq]?|n[grstz]?|nrfg|nrt|o|p|q|r[grz]?|s|tg?|u[dgjlvz]?|v[dginq]?|[xyz]|zg"
 )
+_PARTS = re.compile(r"[ \t]")
 _COUNTED = re.compile(r"(?P<word>.*\S)[ \t]+(?P<count>[0-9]+)(?:[ \t]+[A-Za-z]+)?")
 _TAGGED = re.compile(r"(?P<word>.*\S)[ \t]+(?P<tag>[a-z]+)")
 
@@ -34,7 +35,9 @@ def read_user_dict(path: str) -> list[tuple[str, int | None]]:
             ) from None
         if not line:
             continue
-        if match := _COUNTED.fullmatch(line):
+        if not _PARTS.search(line):
+            entries.append((line, None))
+        elif match := _COUNTED.fullmatch(line):
             count = int(match["count"])
             if count == 0:
                 raise ConfigError(f"{where}: expected a count of 1 or more, found 0; leave the word out")
