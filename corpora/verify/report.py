@@ -38,7 +38,7 @@ RULES: dict[str, str] = {
     "answers": "answers stand in the second text where their offsets say, or are -1",
     # both stages
     "choices": "choices are the lines of the second text, all of them, in order",
-    "impossible": "a question without an answer has no gold answers, and the null span; a document with an answer has some",
+    "impossible": "a question without an answer has no gold answers, and the null span; other documents have some",
     "heads_range": "heads are indices of words of the same row",
     "heads_sentence": "a head lies in its word's sentence",
     "heads_cycle": "following heads ends at a root",
