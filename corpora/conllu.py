@@ -24,6 +24,8 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+from corpora.files import open_decompressed
+
 _COLUMNS = ("ID", "FORM", "LEMMA", "UPOS", "XPOS", "FEATS", "HEAD", "DEPREL", "DEPS", "MISC")
 _WORD_ID = re.compile(r"[1-9][0-9]{0,8}\Z")  # nine digits: Python refuses to read thousands of them
 _RANGE_ID = re.compile(r"([1-9][0-9]{0,8})-([1-9][0-9]{0,8})\Z")
@@ -92,12 +94,16 @@ class ConlluSentence:
 def read_conllu(
     path: str | Path, *, on_error: Callable[[ConlluError], None] | None = None
 ) -> Iterator[ConlluSentence]:
-    """Stream the sentences of a CoNLL-U file (UTF-8, a byte order mark is ignored).
+    """Stream the sentences of a CoNLL-U file (UTF-8, a byte order mark is ignored), also of a compressed one
+    (.gz, .bz2, .zst).
 
     Raises `ConlluError` at the first malformed sentence, unless `on_error` is given: then it is called with
-    the error, that sentence is left out and reading goes on. `OSError` when the file cannot be read.
+    the error, that sentence is left out and reading goes on. `OSError` when the file cannot be read,
+    `CorruptFileError` when it is compressed and damaged.
     """
-    with Path(path).open("rb") as lines:  # bytes: only LF ends a line, and a bad byte can be given its line
+    with open_decompressed(
+        str(path)
+    ) as lines:  # bytes: only LF ends a line, and a bad byte can be given its line
         yield from parse_conllu(lines, source=str(path), on_error=on_error)
 
 

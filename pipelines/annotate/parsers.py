@@ -61,6 +61,11 @@ def parser_identity(found: Found) -> dict[str, Any]:
     return spacy_models.pipeline_identity(Path(found.model))
 
 
+def learnt_from(found: Found) -> set[str]:
+    """Contents (SHA-256) of the treebanks that a parser was trained on, as far as it says so."""
+    return spacy_models.trained_on(Path(found.model)) if found.toolkit == "spacy" else set()
+
+
 def load_parser(found: Found, *, batch_words: int, gpu: bool) -> Parser:
     """The parser, ready to parse. Raises ConfigError where it cannot do what is asked of a parser."""
     if found.toolkit == "stanza":

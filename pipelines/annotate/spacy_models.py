@@ -101,6 +101,12 @@ def declared_deprels(folder: Path) -> set[str]:
     return {relation(label) for name in names for label in labels.get(name, ())}
 
 
+def trained_on(folder: Path) -> set[str]:
+    """Contents (SHA-256) of the treebanks that a pipeline says it learnt from; the embedded ones say so."""
+    said = _meta(folder).get("trained_on")
+    return {str(content) for content in said.values()} if isinstance(said, dict) else set()
+
+
 def load_pipeline(folder: Path, *, gpu: bool = False) -> tuple[Any, str]:
     """The spaCy pipeline in `folder`, without components that nobody asks for, and its name.
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
 from collections.abc import Sequence
 from dataclasses import replace
@@ -12,7 +13,8 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-from pipelines.annotate.parsers import find_parser, load_parser, parser_identity
+from corpora.files import open_decompressed
+from pipelines.annotate.parsers import find_parser, learnt_from, load_parser, parser_identity
 from pipelines.annotate.segmenters import find_segmenter, load_segmenter, segmenter_identity
 from pipelines.config import AnnotateConfig, ConfigError, load_config, resolve
 from pipelines.language import primary_language
@@ -71,6 +73,7 @@ def show(
     total = results[0]
     for result in results[1:]:
         total = total.plus(result)
+    seen = learnt_from(found)
     facts = {
         "parser": parser_identity(found),
         "segmenter": splitter_identity,
@@ -79,6 +82,7 @@ def show(
         "sentences": "gold",
         "punctuation": "counted" if punctuation else "left out",
         "relations": "main" if main_relations else "with subtypes",
+        "trained_on": [str(path) for path in files if content_hash(path) in seen],
     }
     if as_json:
         listed = {**facts, "files": [result.as_dict() for result in results]}
@@ -87,6 +91,15 @@ def show(
         )
         return
     _print(console, facts, results, replace(total, file="all"))
+
+
+def content_hash(path: Path) -> str:
+    """SHA-256 of a treebank, compressed or not."""
+    digest = hashlib.sha256()
+    with open_decompressed(str(path)) as file:
+        while chunk := file.read(2**20):
+            digest.update(chunk)
+    return digest.hexdigest()
 
 
 def _print(console: Console, facts: dict[str, Any], results: list[Result], total: Result) -> None:
@@ -117,6 +130,13 @@ def _print(console: Console, facts: dict[str, Any], results: list[Result], total
         cells += ["-" if share is None else f"{share:.2f}" for share in shares.values()]
         table.add_row(*cells)
     console.print(table)
+    for file in facts["trained_on"]:
+        console.print(
+            Text.assemble(
+                ("\nwarning: ", "yellow"),
+                f"{legible(parser['name'])} was trained on sentences of {legible(file)}; it parses new text less well",
+            )
+        )
     if total.unparsed:
         console.print(Text(f"\n{total.unparsed:,} sentences without a tree were left out"))
     if total.seconds:

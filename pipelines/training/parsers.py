@@ -29,7 +29,7 @@ from corpora.conllu import ConlluError, ConlluSentence
 from pipelines.parse_eval.score import Counts, Trees, count, strings
 from pipelines.training.dictionary import TagLessons, jieba_dictionary
 from pipelines.training.network import RECIPES, Recipe, build
-from pipelines.training.treebanks import Sentence, load, plain
+from pipelines.training.treebanks import Sentence, load, plain, trained_on
 
 
 def doc(nlp: Language, sentences: Sequence[Sentence], *, starts: bool = True, lower: bool = False) -> Doc:
@@ -197,8 +197,13 @@ def _scores(counts: Counts) -> Scores:
     return Scores(found["upos"] or 0.0, found["uas"] or 0.0, found["las"] or 0.0, counts.words)
 
 
-def save(nlp: Language, recipe: Recipe, folder: Path, performance: dict[str, float]) -> None:
-    """Write the spaCy folder without the words of the treebanks: features are hashes, only labels need strings."""
+def save(
+    nlp: Language, recipe: Recipe, folder: Path, performance: dict[str, float], treebanks: dict[str, str]
+) -> None:
+    """Write the spaCy folder without the words of the treebanks: features are hashes, only labels need strings.
+
+    `treebanks`: see `trained_on`; `treegraft parse-eval` warns of them.
+    """
     nlp.meta.update(
         name=recipe.name,
         version="1.0.0",
@@ -207,6 +212,7 @@ def save(nlp: Language, recipe: Recipe, folder: Path, performance: dict[str, flo
         spacy_version=">=3.7,<4",
         author="Treegraft",
         performance=performance,
+        trained_on=treebanks,
     )
     folder.mkdir(parents=True, exist_ok=True)
     nlp.to_disk(folder, exclude=["vectors", "lookups"])
@@ -262,7 +268,8 @@ def main(
         typer.echo(f"{name}, the treebank's words, sentences found: {found}")
         typer.echo(f"{name}, raw text: {text} ({coverage:.1f} % of the treebank's)")
         folder = out / f"{name}_{recipe.name}"
-        save(nlp, recipe, folder, {"pos_acc": given.upos, "dep_uas": given.uas, "dep_las": given.las})
+        performance = {"pos_acc": given.upos, "dep_uas": given.uas, "dep_las": given.las}
+        save(nlp, recipe, folder, performance, trained_on(ud, name))
         size = sum(path.stat().st_size for path in folder.rglob("*") if path.is_file())
         typer.echo(f"{folder}: {size / 1e6:.2f} MB; load it with spacy.load({str(folder)!r})")
 

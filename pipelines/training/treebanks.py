@@ -7,6 +7,7 @@ What cannot be told from words and labels stays different, so that sentences of 
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from itertools import accumulate
@@ -37,17 +38,29 @@ class Sentence:
     treebank: str = ""  # that it is from, where its conventions are not those that the parser shall follow
 
 
-def load(ud: Path, lang: str) -> tuple[list[list[Sentence]], list[ConlluSentence]]:
-    """Training treebanks, and the sentences to measure on, none of them trained on.
-
-    Raises `FileNotFoundError` naming every missing file, `ConlluError` naming a malformed line.
-    """
+def files_of(ud: Path, lang: str) -> list[Path]:
+    """The files of a language, in the order of TREEBANKS. Raises `FileNotFoundError` naming every missing one."""
     paths = [ud / name for name in TREEBANKS[lang]]
     if missing := [str(path) for path in paths if not path.is_file()]:
         raise FileNotFoundError(
             f"{lang}: missing {', '.join(missing)}; --ud must name a folder with {', '.join(TREEBANKS[lang])} "
             "(from the releases at https://universaldependencies.org)"
         )
+    return paths
+
+
+def trained_on(ud: Path, lang: str) -> dict[str, str]:
+    """Contents (SHA-256) of the files that a parser learns from, in whole or in part: all but EWT's dev file."""
+    names = TREEBANKS[lang][:1] if lang == "en" else TREEBANKS[lang]
+    return {name: hashlib.sha256((ud / name).read_bytes()).hexdigest() for name in names}
+
+
+def load(ud: Path, lang: str) -> tuple[list[list[Sentence]], list[ConlluSentence]]:
+    """Training treebanks, and the sentences to measure on, none of them trained on.
+
+    Raises `FileNotFoundError` naming every missing file, `ConlluError` naming a malformed line.
+    """
+    paths = files_of(ud, lang)
     first, *rest = (list(read_conllu(path)) for path in paths)
     if lang == "en":
         return [[plain(s, "ewt") for s in first]], rest[0]

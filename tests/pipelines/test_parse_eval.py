@@ -1,8 +1,12 @@
 """Scores of parses: against an example worked by hand, the official evaluation, and what users type and read."""
 
+import bz2
 import contextlib
+import gzip
+import hashlib
 import io
 import json
+import shutil
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -304,6 +308,38 @@ def test_a_config_gives_parser_and_language(tmp_path: Path) -> None:
     assert status == 0, shown
     facts = json.loads(shown)
     assert (facts["parser"]["name"], facts["segmenter"]["name"]) == ("zh_ud_small", "jieba")
+
+
+def test_a_treebank_may_be_compressed(tmp_path: Path) -> None:
+    path = treebanks.write(tmp_path, "en", 12)
+    for compress in (gzip.compress, bz2.compress):
+        packed = tmp_path / f"t.conllu.{'gz' if compress is gzip.compress else 'bz2'}"
+        packed.write_bytes(compress(path.read_bytes()))
+        found = [json.loads(run(p, "--language", "en", "--json")[1])["all"] for p in (path, packed)]
+        assert {k: v for k, v in found[0].items() if k != "words_per_second"} == {
+            k: v for k, v in found[1].items() if k != "words_per_second"
+        }
+    packed.write_bytes(packed.read_bytes()[:-9])
+    status, shown = run(packed, "--language", "en")
+    assert status != 0 and "t.conllu.bz2 is truncated or damaged" in shown
+
+
+def test_a_treebank_that_the_parser_was_trained_on_is_told(tmp_path: Path) -> None:
+    """A copy of the embedded parser that says so of one of two treebanks, whatever its name or compression."""
+    seen, new = treebanks.write(tmp_path, "en", 5), treebanks.write(tmp_path, "en", 5, seed=1)
+    parser = tmp_path / "parser"
+    shutil.copytree(Path(__file__).parents[2] / "models/parsers/en_ud_small", parser)
+    meta = json.loads((parser / "meta.json").read_text("utf-8"))
+    meta["trained_on"] = {"train.conllu": hashlib.sha256(seen.read_bytes()).hexdigest()}
+    (parser / "meta.json").write_text(json.dumps(meta), "utf-8")
+    packed = tmp_path / "other.conllu.gz"
+    packed.write_bytes(gzip.compress(seen.read_bytes()))
+    given = (new, packed, "--language", "en", "--parser", parser)
+    shown = run(*given)[1]
+    assert f"warning: en_ud_small was trained on sentences of {packed}" in " ".join(shown.split())
+    assert shown.count("warning") == 1
+    assert json.loads(run(*given, "--json")[1])["trained_on"] == [str(packed)]
+    assert "warning" not in run(seen, "--language", "en")[1]
 
 
 def test_mistakes_are_named(tmp_path: Path) -> None:

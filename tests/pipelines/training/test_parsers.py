@@ -1,5 +1,6 @@
 """The embedded parsers: they load alone, are small, parse what they are given, and can be trained again."""
 
+import hashlib
 import json
 import random
 import re
@@ -12,6 +13,8 @@ from spacy.tokens import Doc
 from typer.testing import CliRunner
 
 from corpora.conllu import read_conllu
+from pipelines.annotate.spacy_models import trained_on
+from pipelines.training import treebanks as sources
 from pipelines.training.network import RECIPES, build
 from pipelines.training.parsers import app, batches, example, fit, save, score_text, score_words
 from pipelines.training.treebanks import HELD_OUT, Sentence, load
@@ -107,6 +110,13 @@ def tiny(tmp_path: Path) -> Path:
     return tmp_path
 
 
+@needs_treebanks
+@pytest.mark.parametrize("lang", ["en", "zh"])
+def test_shipped_parsers_say_what_they_learnt_from(lang: str) -> None:
+    """Fails where other releases of the treebanks lie there than the parsers were trained on."""
+    assert trained_on(PARSERS / f"{lang}_ud_small") == set(sources.trained_on(UD, lang).values())
+
+
 def test_training_end_to_end_learns_and_repeats_itself(tiny: Path, tmp_path: Path) -> None:
     treebanks, gold = load(tiny, "en")
     sizes = {"rows": (200, 50, 100, 50), "width": 32, "hidden": 32}
@@ -118,7 +128,7 @@ def test_training_end_to_end_learns_and_repeats_itself(tiny: Path, tmp_path: Pat
     assert len(reported) == 12 and reported[-1] == first.to_bytes(), "the averaged weights are the result"
     assert one == again != other
     assert score_words(first, gold).las > 90  # its own training sentences
-    save(first, recipe, tmp_path / "saved", {})
+    save(first, recipe, tmp_path / "saved", {}, {})
     loaded = spacy.load(tmp_path / "saved")
     assert score_words(loaded, gold) == score_words(first, gold)
     assert score_text(loaded, gold)[1] == 100
@@ -140,6 +150,13 @@ def test_command_writes_a_folder_that_loads(
     assert [path.name for path in (tmp_path / "out").iterdir()] == [f"{lang}_ud_small"]
     nlp = spacy.load(tmp_path / "out" / f"{lang}_ud_small")
     assert all(token.pos_ for token in nlp(TEXTS[lang]))
+    expected = {
+        "en": ["en_ewt/train.conllu"],
+        "zh": [f"zh/{n}.conllu" for n in ("gsdsimp-dev", "pud", "hk", "cfl")],
+    }
+    assert list(nlp.meta["trained_on"]) == expected[lang]
+    hashes = {hashlib.sha256((tiny / name).read_bytes()).hexdigest() for name in expected[lang]}
+    assert trained_on(tmp_path / "out" / f"{lang}_ud_small") == hashes
 
 
 def test_tags_of_the_dictionary_are_learned_before_and_beside_the_trees(tiny: Path) -> None:
