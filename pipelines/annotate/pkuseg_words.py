@@ -74,7 +74,7 @@ def check_model(folder: Path) -> Path:
     _installed()
     if missing := [name for name in _FILES if not (folder / name).exists()]:
         raise ConfigError(
-            f"annotate.segmenter: {folder} is no model of pkuseg: {' and '.join(missing)} is missing. Models that hold "
+            f"annotate.segmenter: {folder} is no model of pkuseg: it lacks {' and '.join(missing)}. Models that hold "
             "features.pkl instead are of an old form that can run code when it is read; train or fetch one of today's"
         )
     return folder

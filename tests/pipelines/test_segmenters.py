@@ -282,7 +282,7 @@ def test_pkusegs_own_model_is_taken_where_it_lies(tmp_path, monkeypatch, model):
 def test_a_pickled_model_is_never_read(tmp_path, model):
     shutil.copytree(model, tmp_path / "old")
     (tmp_path / "old/features.msgpack").rename(tmp_path / "old/features.pkl")
-    with pytest.raises(ConfigError, match=r"no model of pkuseg: features.msgpack is missing.*can run code"):
+    with pytest.raises(ConfigError, match=r"no model of pkuseg: it lacks features.msgpack.*can run code"):
         Annotate(config("zh", annotate={"segmenter": "pkuseg:old"}), str(tmp_path / "c.yaml"))
 
 
