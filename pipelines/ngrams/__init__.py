@@ -19,9 +19,10 @@ driver holds a few arrays (about 50 bytes a word of the vocabulary).
 *The road*, each step a stage that resumes; rows move as sorted runs in files, of which a worker reads its
 stretches, a bounded number of rows at a time:
 
-1. read, by block: text to words, to numbers in the block's own vocabulary (`tokens`); new words, with their hashes.
+1. read, by block: text to words, to numbers in a window's own vocabulary (`tokens`); new words, with their hashes. A
+   window is a few million words of a block, which may be a huge compressed file.
 2. The driver merges the vocabularies by hash and gives ids (`vocabulary`).
-3. count, by block: keys of the highest order, sorted, counted (`count`): a run in suffix order.
+3. count, by block: keys of the highest order, sorted, counted (`count`): a run in suffix order for each window.
 4. adjust, by range: merges runs, so counts are the corpus's; adjusted counts of the lower orders; counts of counts
    (`adjust`). Leaves bigrams as they are, runs of longer ones in context order, and sums for the unigrams.
 5. The driver adds up: discounts (`discounts`), unigram probabilities, and what a bigram's context says.
@@ -42,11 +43,13 @@ often in the corpus, with their counts and the model's probability of the last w
         spelt = words.take(batch["words"].flatten())
     job.clear()
 
-A worker holds a few million rows; largest is what cannot be cut: the n-grams of one pair of last words. Numbers are
-float32, as in `lmplz`, and each is computed from sums of integers, so no order of adding can change a byte.
+A worker holds a few million words or rows (600 MB, Beam included), whatever the corpus, and the strings of the
+vocabulary; but what cannot be cut, the different n-grams of one pair of last words, it holds at once, in about 150
+bytes each: 20 million of them, such as as many different words before the same two, in 3 GB. Numbers are float32, as in
+`lmplz`, and each is computed from sums of integers, so no order of adding can change a byte.
 
 What differs from `lmplz` on purpose: `<s>`, `</s>` and `<unk>` in the text are left out and counted, as with its
-`--skip_symbols`, and so is `<UNK>`, which `lmplz` takes for a word and all readers for `<unk>`; a last line without
-an end is a sentence like any other; `</s>` is in the model of an empty corpus, which needs no discounts, and is never
-pruned.
+`--skip_symbols`, and so is `<UNK>`, which `lmplz` takes for a word and all readers for `<unk>`; a byte order mark is
+no part of a word; a last line without an end is a sentence like any other; `</s>` is in the model of an empty corpus,
+which needs no discounts, and is never pruned.
 """

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from codecs import BOM_UTF8
 from collections.abc import Iterator
 from typing import BinaryIO, Protocol
 
@@ -31,14 +32,16 @@ class Source(Protocol):
 
 
 class Lines:
-    """UTF-8 text by lines, those without words included; a last line needs no end."""
+    """UTF-8 text by lines, those without words included; a last line needs no end, a byte order mark is left out."""
 
-    fingerprint = "lines-1"
+    fingerprint = "lines-2"
 
     def sentences(self, block: Block) -> Iterator[pa.Array]:
         """Raises ValueError for what is not UTF-8 and for lines of more than 64 MiB, naming file and byte."""
         for part in block.parts:
             for at, data in _whole_lines(part):
+                if at == 0 and data.startswith(BOM_UTF8):
+                    at, data = len(BOM_UTF8), data[len(BOM_UTF8) :]
                 ends = np.flatnonzero(np.frombuffer(data, np.uint8) == ord("\n")) + 1
                 if data and data[-1:] != b"\n":
                     ends = np.append(ends, len(data))

@@ -166,6 +166,13 @@ def test_a_run_that_died_goes_on(tmp_path):
     assert target.read_bytes() == b"".join(model(lines, 3).arpa())
 
 
+def test_a_byte_order_mark_is_no_part_of_a_word(tmp_path):
+    lines = ["a b", "a c", "b", "a \ufeff"]
+    target = tmp_path / "model.arpa"
+    estimation(tmp_path, ["\ufeff" + lines[0], *lines[1:]], 2, order=2).run(str(target), execute)
+    assert target.read_bytes() == b"".join(model(lines, 2).arpa())
+
+
 def test_bytes_that_are_no_text(tmp_path):
     job = estimation(tmp_path, ["good", "bb d"], 1, order=2)
     (tmp_path / "text.txt").write_bytes(b"good\nb\xff d\n")
