@@ -46,8 +46,10 @@ def phrases(
 ) -> None:
     """Find the phrases of a corpus: an n-gram model, and the words that belong together.
 
-    Writes phrases.tsv (phrase, count, probability of its last word given the others, and how much the others
-    raise it), report.json and model.arpa into <out>/phrases. English needs it for coarse tokens; Chinese none.
+    Writes into <out>/phrases: phrases.tsv (phrase, count, probability of its last
+    word given the others, by how much the others raise it), report.json, model.arpa.
+
+    Coarse tokens of English need it; those of Chinese are words, and do not.
     """
     from pipelines.phrases.flow import PhraseSearch
     from pipelines.phrases.report import PHRASES
@@ -93,15 +95,18 @@ def vocab(
 
     loaded, options = _start(context, config, out, annotated, runner, workers, overwrite)
     made = Vocabularies(loaded, str(config), options, fine=fine, coarse=coarse)
-    keys = {"fine": "encode.tokenizer", "coarse": "encode.coarse.vocab"}
-    said = [
-        f"{keys[side]}: {legible(_from_config(files.join(made.folder, found.file), config))}"
-        for side, found in made.run().items()
+    named = {"fine": ("encode.tokenizer", loaded.encode.tokenizer)}
+    named["coarse"] = ("encode.coarse.vocab", loaded.encode.coarse.vocab if loaded.encode.coarse else "")
+    lacking = [
+        f"{key}: {legible(path)}"
+        for (key, value), path in (
+            (named[side], _from_config(files.join(made.folder, found.file), config))
+            for side, found in made.run().items()
+        )
+        if os.path.normpath(value) != os.path.normpath(path)
     ]
-    _err.print(
-        f"next: in the config, {' and '.join(said)}; then treegraft preprocess {legible(str(config))}",
-        soft_wrap=True,
-    )
+    change = f"in the config, {' and '.join(lacking)}; then " if lacking else ""
+    _err.print(f"next: {change}treegraft preprocess {legible(str(config))}", soft_wrap=True)
 
 
 def _from_config(path: str, config: Path) -> str:

@@ -114,7 +114,7 @@ def show(console: Console, folder: str, best: Sequence[Row], fell: Mapping[str, 
     console.print(Text(f"phrases: {count:,} of {plural(frequent, 'frequent n-gram')}, in {where}"))
     for name, meaning in _FELL.items():
         if fell.get(name):
-            console.print(Text(f"  {fell[name]:>12,} {meaning}"))
+            console.print(Text(f"  {fell[name]:>12,} {meaning}"), soft_wrap=True)
     if not count:
         why = "the corpus holds no n-gram that occurs so often" if not frequent else "the limits leave none"
         console.print(Text(f"no phrases: {why}; lower phrases.min_count, or take more text", "yellow"))
