@@ -17,6 +17,7 @@ from pipelines.ngrams import by_block, source
 from pipelines.ngrams.count import LEFT_OUT
 from pipelines.ngrams.discounts import FALLBACK, DiscountError
 from pipelines.ngrams.flow import Estimation
+from pipelines.ngrams.keys import Packing
 from pipelines.ngrams.source import Lines
 from pipelines.ngrams.tokens import number
 from tests.pipelines.ngrams import slow
@@ -87,6 +88,19 @@ def test_the_large_road_gives_the_bytes_of_the_small_one(tmp_path, order, prune,
     assert found.vocabulary == len(wanted.words)
     if blocks > 1:
         assert len(list((tmp_path / "work" / "adjust").glob("*.arrow"))) > 1
+
+
+@pytest.mark.parametrize(("order", "bits"), [(3, 30), (5, 30), (4, 20)])
+def test_keys_of_several_columns_give_the_same_bytes(tmp_path, monkeypatch, order, bits):
+    """As millions of words have."""
+    lines = corpus(order)
+    wanted = b"".join(model(lines, order).arpa())
+    monkeypatch.setattr(Packing, "of", classmethod(lambda cls, words: cls(bits)))
+    job = estimation(tmp_path, lines, 3, order=order, longest=order, min_count=3, range_rows=300)
+    target = tmp_path / "model.arpa"
+    job.run(str(target), execute)
+    assert target.read_bytes() == wanted
+    assert {len(words) for batch in job.frequent() for words in batch["words"].to_pylist()} >= {2, 3}
 
 
 @pytest.mark.parametrize(
