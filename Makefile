@@ -20,6 +20,7 @@ help:
 	@echo 'make bench                          speed beside the bare libraries, as ratios'
 	@echo 'make parsers UD=dir                 train the embedded parsers again'
 	@echo 'make stanza UD=dir                  train small Stanza models, in OUT (stanza_models)'
+	@echo '    OPTIONS="--size tiny"           in seconds: to see that it works; --lang en: one language'
 	@echo 'make clean                          remove the virtual environment, caches and out/'
 
 # Two marks: what the pipelines need, and the tools of a developer on top. The first has no torch.
@@ -56,7 +57,7 @@ parsers: $(VENV)/.dev
 
 stanza: $(VENV)/.dev
 	test -n "$(UD)" || { echo "make stanza UD=DIR: DIR holds en_ewt/*.conllu and zh/*.conllu"; exit 2; }
-	$(BIN)/python -m pipelines.training.stanza --ud $(UD) $(if $(OUT),--out $(OUT))
+	$(BIN)/python -m pipelines.training.stanza --ud $(UD) $(if $(OUT),--out $(OUT)) $(OPTIONS)
 
 clean:
 	rm -rf $(VENV) build dist *.egg-info .pytest_cache .mypy_cache .ruff_cache .hypothesis out

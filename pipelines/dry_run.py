@@ -11,6 +11,7 @@ from rich.text import Text
 from corpora.preview import LOOKED_AT, FirstRecords, first_records
 from corpora.readers.fields import shown_names
 from pipelines import flow
+from pipelines.annotate.stage import Annotate
 from pipelines.config import Config, ConfigError
 from pipelines.dedup.flow import Deduplication
 from pipelines.display import counts
@@ -20,13 +21,15 @@ from pipelines.view.legible import legible
 
 
 def describe_plan(config: Config, config_path: str, options: Options) -> dict[str, Any]:
-    """Per split blocks, bytes as stored and files. A graph must be there, too.
+    """Per split blocks, bytes as stored and files. A graph must be there, too; parser and segmenter are loaded.
 
     Raises:
-        ConfigError: what would stop the run before any work, or a field that none of the first records has.
+        ConfigError: what would stop the run before any work, a model that cannot be loaded, or a field that none of
+            the first records has.
     """
     check_graph(config, config_path, options.console)
     plan = flow.plan_annotate(config, config_path, options)
+    Annotate(config, config_path).try_out()
     flow.note_splits_left_out(config, config_path, options)
     if config.dedup is not None:
         Deduplication(config, config_path, options.out, config.dedup)

@@ -4,6 +4,9 @@ from __future__ import annotations
 
 import fcntl
 import os
+import subprocess
+import sys
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -27,37 +30,40 @@ def real_data() -> Path:
 
 @pytest.fixture(scope="session")
 def stanza_models(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Tiny Stanza models of English, French and Chinese, trained once a session, whatever the number of its processes."""
+    """Tiny Stanza models, trained once a session, whatever the number of its processes: English and Chinese by
+    `make stanza` from real treebanks, where they are there, else from made-up sentences, as French always."""
     pytest.importorskip("stanza", reason="pip install 'treegraft[stanza]'")
-    from pipelines.training.stanza import Recipe, read_trees, train
+    from pipelines.training.stanza import SIZES, train
+    from pipelines.training.stanza_data import read_trees
     from tests import treebanks
 
     own = tmp_path_factory.getbasetemp()
     folder = (own.parent if "PYTEST_XDIST_WORKER" in os.environ else own) / "stanza"
     folder.mkdir(exist_ok=True)
-    recipe = Recipe(
-        tokenize_steps=60,
-        tag_steps=60,
-        parse_steps=80,
-        tokenize_batch=8,
-        batch_sentences=10,
-        batch_words=100,
-        evaluate=20,
-        word_width=16,
-        char_width=8,
-        hidden=16,
-        tokenize_hidden=16,
-        scorer=16,
-        tokenize_rate=0.01,
-        tag_rate=0.02,
-        word_cutoff=1,
-        dropout=0.1,
-    )
+    models = folder / "models"
     with (folder / "lock").open("w") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)
         if not (folder / "done").exists():
-            for language in ("en", "fr", "zh"):
+            made_up = ["fr"]
+            if treebanks.UD.is_dir():
+                make_stanza(models)
+            else:
+                made_up += ["en", "zh"]
+            for language in made_up:
                 trees = [read_trees(treebanks.write(folder, language, *size)) for size in ((100, 0), (20, 1))]
-                train(language, *trees, folder / "models", recipe)
+                train(language, *trees, models, replace(SIZES["tiny"], word_cutoff=1))
             (folder / "done").touch()
-    return folder / "models"
+    return models
+
+
+def make_stanza(out: Path) -> None:
+    """The make target, with the interpreter that runs the tests; nothing is installed."""
+    from tests import treebanks
+
+    installed = f"{sys.prefix}/.dev"
+    subprocess.run(
+        ["make", "stanza", f"UD={treebanks.UD}", f"OUT={out}", "OPTIONS=--size tiny", f"VENV={sys.prefix}",
+         "--old-file", installed],
+        cwd=Path(__file__).parents[1],
+        check=True,
+    )  # fmt: skip

@@ -1,8 +1,15 @@
-"""Small treebanks of made-up sentences, as CoNLL-U: English with `don't` (do + n't), French with `du` (de + le),
-Chinese without spaces. A grammar of a page, so that a tiny parser learns it in seconds and can be held to it."""
+"""Small treebanks of made-up sentences, as CoNLL-U: English with `don't` (do + n't), French with `du` (de + le) and
+`lui-même` (lui + -même), Chinese without spaces. A grammar of a page, so that a tiny parser learns it in seconds and
+can be held to it. And real sentences, where they are there: what tiny Stanza models are trained on and held to."""
 
 import random
 from pathlib import Path
+
+from pipelines.training.treebanks import HELD_OUT
+
+UD = Path(__file__).parents[2] / "shared/data/ud"
+_HELD_OUT = {"en": ("en_ewt/dev.conllu", 1), "zh": ("zh/gsdsimp-dev.conllu", HELD_OUT)}
+"""Of each language a file and which sentences of it no parser is trained on: every so manyth."""
 
 _WORDS = {
     "en": {
@@ -44,6 +51,17 @@ def write(folder: Path, language: str, count: int, seed: int = 0) -> Path:
     return path
 
 
+def held_out(folder: Path, language: str, count: int) -> Path:
+    """Sentences that the fixture `stanza_models` was not trained on: real ones, if it was trained on such."""
+    if language not in _HELD_OUT or not UD.is_dir():
+        return write(folder, language, count, seed=2)
+    name, step = _HELD_OUT[language]
+    sentences = (UD / name).read_text("utf-8").split("\n\n")[::step][:count]
+    path = folder / f"{language}-held-out.conllu"
+    path.write_text("\n\n".join(sentences) + "\n\n", "utf-8")
+    return path
+
+
 def _sentence(language: str, rng: random.Random, number: int) -> str:
     words: list[tuple[str, str, int, str]] = []  # form, UPOS, place of the head, relation
     ranges: dict[int, tuple[str, int]] = {}  # place of the first word: surface, words
@@ -81,6 +99,10 @@ def _sentence(language: str, rng: random.Random, number: int) -> str:
     verb = len(words)
     words.append((pick("VERB"), "VERB", verb, "root"))
     open_verb(verb)
+    if language == "fr" and rng.random() < 0.4:
+        ranges[len(words)] = ("lui-même", 2)
+        words.append(("lui", "PRON", verb, "obl"))
+        words.append(("-même", "ADJ", verb + 1, "amod"))
     phrase("obj", verb)
     if language == "en" and rng.random() < 0.5:
         phrase("obl", verb, pick("ADP"))

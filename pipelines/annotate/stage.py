@@ -117,6 +117,14 @@ class Annotate(Stage):
             )
         tools.annotator(tools.language)
 
+    def try_out(self) -> None:
+        """Load what a run loads, its segmenter too: weights that cannot be read end here. Raises ConfigError."""
+        self.setup()
+        tools = self._toolbox
+        annotator = tools.annotator(tools.language)
+        if annotator is not None and annotator.make_segmenter is not None and not tools.words_given:
+            annotator.make_segmenter()
+
     def process(self, block: Block, out: BlockWriter) -> None:
         def reject(item: Reject) -> None:
             out.reject(item)

@@ -4,10 +4,11 @@
     python -m pipelines.training.stanza --lang fr --train fr-train.conllu --dev fr-dev.conllu --out stanza_models
 
 The first takes the English and Chinese treebanks of `make parsers`, in the same folder layout and brought to one
-convention in the same way; the second any treebank. Stanza's own trainers do the work, with small dimensions and
-without pretrained vectors; only words, parts of speech and trees are learnt (the lemma is the word itself, no
-features). The folder is laid out as Stanza's own: `stanza.Pipeline(lang, dir=OUT, download_method=None)` loads it,
-and so does a config with `annotate.parser: stanza:OUT`. One seed gives one result on one machine.
+convention in the same way; the second any treebank. `--size tiny` shows in seconds whether everything works. Stanza's
+own trainers do the work, with small dimensions and without pretrained vectors; only words, parts of speech and trees
+are learnt (the lemma is the word itself, no features). The folder is laid out as Stanza's own:
+`stanza.Pipeline(lang, dir=OUT, download_method=None)` loads it, and so does a config with
+`annotate.parser: stanza:OUT`. One seed gives one result on one machine.
 """
 
 from __future__ import annotations
@@ -17,7 +18,7 @@ import json
 import logging
 import tempfile
 from collections import Counter
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import chain
 from pathlib import Path
@@ -25,8 +26,8 @@ from typing import Annotated, Any
 
 import typer
 
-from corpora.conllu import ConlluError, read_conllu
 from pipelines.annotate.stanza_pipeline import steady
+from pipelines.training.stanza_data import Trees, of_treebanks, read_trees, to_conllu, to_labels
 
 PACKAGE = "treegraft"
 """Name of the models, as `ewt` or `gsdsimp` are names of Stanza's own."""
@@ -34,123 +35,56 @@ PACKAGE = "treegraft"
 CODES = {"zh": "zh-hans"}
 """Stanza's code of a language, where it is another one; ours is written as its alias."""
 
-_PARAGRAPH_SENTENCES = 8
-
 
 @dataclass(frozen=True, kw_only=True)
 class Recipe:
     """Steps are updates of the weights; widths are counts. The defaults are for treebanks of 10,000 sentences."""
 
-    tokenize_steps: int = 1_500
+    sentences: int | None = None  # of a treebank's, to train on and to measure with; all of them by default
+    tokenize_steps: int = 800
     tokenize_batch: int = 32  # stretches of 100 characters
     tokenize_hidden: int = 64
-    tag_steps: int = 1_000
-    parse_steps: int = 1_500
-    batch_sentences: int = 50  # of the tagger
-    batch_words: int = 1_000  # of the parser
-    evaluate: int = 250  # steps from one measurement on the dev file to the next: the best weights are kept
+    tag_steps: int = 600
+    parse_steps: int = 1_000
+    batch_sentences: int = 25  # of the tagger
+    batch_words: int = 300  # of the parser: more steps in a minute count for more than large ones
+    evaluate: int = 200  # steps from one measurement on the dev file to the next: the best weights are kept
     word_width: int = 64
     char_width: int = 32
     hidden: int = 128
+    layers: int = 2
     scorer: int = 64  # of the biaffine layers
     tokenize_rate: float = 0.002
     tag_rate: float = 0.003
-    parse_rate: float = 2.0  # of Adadelta
+    parse_rate: float = 0.003
     word_cutoff: int = 3  # rarer words have no vector of their own
     dropout: float = 0.33
 
 
-@dataclass(frozen=True)
-class Token:
-    """A surface token and its words, each (form, UPOS, head counted from 1 or 0 for the root, relation)."""
-
-    surface: str
-    space_after: bool
-    words: tuple[tuple[str, str, int, str], ...]
-
-
-Trees = list[list[Token]]
-
-
-def read_trees(path: Path) -> Trees:
-    """Sentences of a CoNLL-U file that are parsed throughout. Raises ConlluError, OSError."""
-    parsed = {sentence.line for sentence in read_conllu(path) if sentence.has_parse}
-    return [
-        _tokens(rows) for line, rows in _blocks(path.read_text("utf-8-sig").split("\n")) if line in parsed
-    ]
-
-
-def _blocks(lines: Iterable[str]) -> Iterator[tuple[int, list[list[str]]]]:
-    """The rows of each sentence, and its first line, from 1; the file is known to be good."""
-    begin = 0
-    rows: list[list[str]] = []
-    for number, line in enumerate(chain(lines, [""]), 1):
-        line = line.removesuffix("\r")
-        if not line.strip(" "):
-            if rows:
-                yield begin, rows
-            begin, rows = 0, []
-            continue
-        begin = begin or number
-        if not line.startswith("#"):
-            rows.append(line.split("\t"))
-
-
-def _tokens(rows: Sequence[Sequence[str]]) -> list[Token]:
-    words = {
-        int(row[0]): (row[1], row[3] if row[3] != "_" else "X", int(row[6]), row[7])
-        for row in rows
-        if row[0].isdigit()
-    }
-    tokens: list[Token] = []
-    covered = 0
-    for row in rows:
-        first, _, last = row[0].partition("-")
-        if not first.isdigit() or int(first) <= covered:  # an empty node; a word of the range before
-            continue
-        covered = int(last or first)
-        space = "SpaceAfter=No" not in row[9].split("|")
-        tokens.append(Token(row[1], space, tuple(words[i] for i in range(int(first), covered + 1))))
-    return tokens
-
-
-def to_conllu(trees: Trees) -> str:
-    """What the taggers and parsers are trained on: lemmas are the words, other columns empty."""
-    lines: list[str] = []
-    for sentence in trees:
-        number = 1
-        for token in sentence:
-            misc = "_" if token.space_after else "SpaceAfter=No"
-            several = len(token.words) > 1
-            if several:
-                lines.append(
-                    "\t".join((f"{number}-{number + len(token.words) - 1}", token.surface, *"_______", misc))
-                )
-            for form, upos, head, deprel in token.words:
-                values = (str(number), form, form, upos, "_", "_", str(head), deprel, "_")
-                lines.append("\t".join((*values, "_" if several else misc)))
-                number += 1
-        lines.append("")
-    return "\n".join(lines) + "\n"
-
-
-def to_labels(trees: Trees, joiner: str) -> tuple[str, str]:
-    """Running text in paragraphs and, character by character, what the tokenizer learns of it: 0 inside a token,
-    1 at its end, 2 at a sentence's end, two more where the token has several words."""
-    texts: list[str] = []
-    labels: list[str] = []
-    for number, sentence in enumerate(trees):
-        if number:
-            between = "\n\n" if number % _PARAGRAPH_SENTENCES == 0 else joiner
-            texts.append(between)
-            labels.append(between if between == "\n\n" else "0" * len(between))
-        for at, token in enumerate(sentence):
-            last = at == len(sentence) - 1
-            space = " " if token.space_after and not last else ""
-            texts.append(token.surface + space)
-            end = 1 + last + 2 * (len(token.words) > 1)
-            labels.append("0" * (len(token.surface) - 1) + str(end) + "0" * len(space))
-    return "".join(texts), "".join(labels)
+SIZES = {
+    "small": Recipe(),
+    "tiny": Recipe(
+        sentences=400,
+        tokenize_steps=60,
+        tokenize_batch=8,
+        tokenize_hidden=32,
+        tag_steps=50,
+        parse_steps=80,
+        batch_sentences=8,
+        batch_words=120,
+        evaluate=80,
+        word_width=32,
+        char_width=16,
+        hidden=32,
+        layers=1,
+        scorer=32,
+        tokenize_rate=0.01,
+        tag_rate=0.015,
+        parse_rate=0.01,
+        dropout=0.1,
+    ),
+}
+"""`tiny` is for trying things out: seconds a language, and better than a guess."""
 
 
 def train(
@@ -170,6 +104,7 @@ def train(
             "expected parsed sentences to train on and others to measure with, "
             f"found {len(trees)} and {len(dev)}"
         )
+    _entries(out)  # what cannot be read stops before the work, not after it
     code = CODES.get(language, language)
     folder = out / code
     multiword = Counter(
@@ -206,14 +141,15 @@ def train(
         shared = [*common, *conllu, "--no_pretrain", *_shape(recipe)]
         tags = _flags(
             max_steps=recipe.tag_steps,
-            eval_interval=recipe.evaluate,
+            eval_interval=min(recipe.evaluate, recipe.tag_steps),
             batch_size=recipe.batch_sentences,
             lr=recipe.tag_rate,
         )
         tagger.main([*shared, *where["pos"], *tags, "--fix_eval_interval"])
         parses = _flags(
             max_steps=recipe.parse_steps,
-            eval_interval=recipe.evaluate,
+            eval_interval=min(recipe.evaluate, recipe.parse_steps),
+            optim="adam",  # Adadelta, the default, needs many more steps to come as far
             batch_size=recipe.batch_words,
             lr=recipe.parse_rate,
         )
@@ -263,15 +199,15 @@ def _shape(recipe: Recipe) -> list[str]:
         transformed_dim=recipe.word_width,
         deep_biaff_hidden_dim=recipe.scorer,
         word_cutoff=recipe.word_cutoff,
-        num_layers=2,
+        num_layers=recipe.layers,
         dropout=recipe.dropout,
+        word_dropout=recipe.dropout,
     )
 
 
 def _enter(out: Path, language: str, code: str, name: str, processors: Sequence[str]) -> None:
     """Put a language into `resources.json`, beside those that are there."""
-    path = out / "resources.json"
-    resources: dict[str, Any] = json.loads(path.read_text("utf-8")) if path.exists() else {}
+    resources = _entries(out)
     packages = dict.fromkeys(processors, PACKAGE)
     entry: dict[str, Any] = {"lang_name": name, "packages": {"default": {**packages, "lemma": "identity"}}}
     for processor in processors:
@@ -281,32 +217,22 @@ def _enter(out: Path, language: str, code: str, name: str, processors: Sequence[
     resources[code] = entry
     if language != code:
         resources[language] = {"alias": code}
-    path.write_text(json.dumps(resources, ensure_ascii=False, indent=1, sort_keys=True) + "\n", "utf-8")
+    written = json.dumps(resources, ensure_ascii=False, indent=1, sort_keys=True)
+    (out / "resources.json").write_text(written + "\n", "utf-8")
 
 
-def of_treebanks(ud: Path, language: str) -> tuple[Trees, Trees]:
-    """Trees to train on and to measure with, from the folder that `make parsers` takes."""
-    from pipelines.training.treebanks import load
-
-    if language == "en":
-        load(ud, "en")  # names what is missing
-        return _apart(read_trees(ud / "en_ewt" / "train.conllu"))
-    treebanks, _ = load(ud, language)
-    trees = [
-        [
-            Token(form, space, ((form, upos, 0 if head == i else head + 1, deprel),))
-            for i, (form, space, upos, head, deprel) in enumerate(
-                zip(s.words, s.spaces, s.upos, s.heads, s.deprels, strict=True)
-            )
-        ]
-        for s in chain.from_iterable(treebanks)
-    ]
-    return _apart(trees)
-
-
-def _apart(trees: Trees) -> tuple[Trees, Trees]:
-    """Every tenth sentence measures; files that others are measured on stay unseen."""
-    return [t for i, t in enumerate(trees) if i % 10], trees[::10]
+def _entries(out: Path) -> dict[str, Any]:
+    """What `resources.json` says of each language. Raises ValueError where it is none of Stanza's."""
+    path = out / "resources.json"
+    if not path.exists():
+        return {}
+    try:
+        resources = json.loads(path.read_text("utf-8"))
+        if not isinstance(resources, dict):
+            raise ValueError("expected an object")
+    except (ValueError, RecursionError) as error:
+        raise ValueError(f"{path} cannot be read: {error}; name another folder by --out") from None
+    return resources
 
 
 app = typer.Typer(add_completion=False, pretty_exceptions_enable=False)
@@ -322,26 +248,38 @@ def main(
     lang: Annotated[str, typer.Option(help="With --ud en, zh or all; else the treebank's language.")] = "all",
     train_file: Annotated[Path | None, typer.Option("--train", help="A treebank to train on.")] = None,
     dev_file: Annotated[Path | None, typer.Option("--dev", help="One to measure with.")] = None,
+    size: Annotated[
+        str, typer.Option(help="small, or tiny: of few sentences and steps, to see that everything works.")
+    ] = "small",
     seed: Annotated[int, typer.Option(help="Order of the data, dropout and first weights.")] = 0,
 ) -> None:
-    """Train small Stanza models: about half an hour a language on one core, without a GPU.
+    """Train small Stanza models: six minutes a language on one core, without a GPU; tiny ones: ten seconds.
 
     A folder that exists gains a language, or has it overwritten.
     """
     jobs: dict[str, tuple[Trees, Trees]]
+    if size not in SIZES:
+        raise typer.BadParameter(f"expected {' or '.join(SIZES)}, found {size!r}", param_hint="--size")
+    recipe = SIZES[size]
     try:
         if ud is not None and train_file is None and dev_file is None and lang in ("all", "en", "zh"):
-            jobs = {name: of_treebanks(ud, name) for name in ("en", "zh") if lang in ("all", name)}
+            jobs = {
+                name: of_treebanks(ud, name, recipe.sentences)
+                for name in ("en", "zh")
+                if lang in ("all", name)
+            }
         elif ud is None and train_file is not None and dev_file is not None and lang != "all":
-            jobs = {lang: (read_trees(train_file), read_trees(dev_file))}
+            jobs = {lang: (read_trees(train_file, recipe.sentences), read_trees(dev_file, recipe.sentences))}
         else:
             raise typer.BadParameter("give --ud (with --lang en, zh or all), or --lang, --train and --dev")
         for name, (trees, dev) in jobs.items():
             typer.echo(f"{name}: {len(trees):,} sentences to train on, {len(dev):,} to measure with")
-            folder = train(name, trees, dev, out, seed=seed)
-            size = sum(path.stat().st_size for path in folder.rglob("*.pt"))
-            typer.echo(f"{folder}: {size / 1e6:.1f} MB; a config takes it by `annotate.parser: stanza:{out}`")
-    except (FileNotFoundError, ImportError, ConlluError, ValueError) as error:
+            folder = train(name, trees, dev, out, recipe, seed)
+            written = sum(path.stat().st_size for path in folder.rglob("*.pt"))
+            typer.echo(
+                f"{folder}: {written / 1e6:.1f} MB; a config takes it by `annotate.parser: stanza:{out}`"
+            )
+    except (OSError, ImportError, ValueError) as error:
         typer.echo(f"error: {error}", err=True)
         raise typer.Exit(2) from None
 
