@@ -44,10 +44,10 @@ class PhrasesConfig(Section):
     that no phrase is a coordination (`sodium and potassium`) or a clause (`eggs are laid`), elsewhere all."""
     min_count: Count = 5
     """A phrase occurs at least so often."""
-    min_probability: Fraction = 0.1
-    """Of its last word, given the words before it."""
-    min_dependence: float = 0.0
-    """How much more probable the words before make its last word, as a power of ten: 2 means a hundred times."""
+    min_probability: Fraction = 0.001
+    """Of its last word, given the words before it. 0.1 would already cut `new york`: much else follows `new`."""
+    min_dependence: float = 1.0
+    """How much more probable the words before make its last word, as a power of ten: 1 means ten times."""
     max_inside: Fraction = 0.8
     """A phrase is a fragment, and left out, where a larger share of its occurrences lies in one longer phrase, as
     those of `york city` in `new york city`; 1: none is."""

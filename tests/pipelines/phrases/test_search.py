@@ -22,6 +22,7 @@ from pipelines.phrases.report import Result
 from tests.pipelines.dedup.running import plainly
 
 PLAIN = {"stop": ["of", "the", "and"], "links": ["of"], "discount_fallback": list(FALLBACK), "min_count": 2}
+PLAIN |= {"min_probability": 0.1, "min_dependence": 0.2}
 
 
 def sentences(seed: int, count: int = 150) -> list[str]:
@@ -93,7 +94,7 @@ def test_the_lexicon_is_what_counting_and_kenlm_say(tmp_path, seed, longest):
         if count >= 2 and ends and middle and all(any(c.isalpha() for c in word) for word in gram):
             log = list(model.full_scores(" ".join(gram), bos=False, eos=False))[-1][0]
             dependence = log - next(model.full_scores(gram[-1], bos=False, eos=False))[0]
-            if 10**log >= 0.1 and dependence >= 0:
+            if 10**log >= 0.1 and dependence >= 0.2:
                 wanted.append((-count * dependence, " ".join(gram), count, 10**log, dependence))
     wanted.sort()
     assert rows(folder) == [
