@@ -23,11 +23,12 @@ from pipelines.differences import Facts, differences, listed
 from pipelines.encode.tokenizer import vocabulary_lines
 from pipelines.options import Options
 from pipelines.phrases.flow import FOLDER as PHRASES_FOLDER
+from pipelines.phrases.lexicon import PhraseLexicon
 from pipelines.phrases.report import PHRASES
 from pipelines.phrases.source import annotated_blocks, counted_splits
 from pipelines.view.legible import legible
 from pipelines.vocab import show
-from pipelines.vocab.counts import hash_ranges
+from pipelines.vocab.counts import RANGE_ROWS, hash_ranges
 from pipelines.vocab.result import Made, read_made, read_report, write_made, write_report
 from pipelines.vocab.sides import Coarse, Fine, Side
 from pipelines.vocab.steps import CODE_VERSION, Step
@@ -40,9 +41,21 @@ class Vocabularies:
     """What is asked of one corpus. Raises ConfigError before any work."""
 
     def __init__(
-        self, config: Config, config_path: str, options: Options, *, fine: bool = False, coarse: bool = False
+        self,
+        config: Config,
+        config_path: str,
+        options: Options,
+        *,
+        fine: bool = False,
+        coarse: bool = False,
+        range_rows: int = RANGE_ROWS,
     ) -> None:
-        """`fine`, `coarse`: make these; without either those that the config needs and has not."""
+        """
+        Args:
+            fine, coarse: make these; without either those that the config needs and has not.
+            range_rows: counted strings in a range.
+        """
+        self._range_rows = range_rows
         self._config, self._path, self._options = config, config_path, options
         self.folder = files.join(options.out, FOLDER)
         self._work = files.join(self.folder, engine.WORK)
@@ -67,9 +80,10 @@ class Vocabularies:
                     "vocabulary is made for a tokenizer; without --coarse alone both are made, the fine one first"
                 )
             self._lookup = Lookup(spec, config_path, encode.lowercase, self._lexicon())
-            if there:
-                _ = self._lookup.lexicon  # what is wrong with the two stops before any work
-        self.makes_coarse = coarse
+            if there:  # what is wrong stops before any work
+                _ = self._lookup.tokenizer, self._lookup.lexicon
+            elif self._lookup.phrases is not None:
+                PhraseLexicon.load(self._lookup.phrases, str)
 
     def _tokenizer_is_there(self) -> bool:
         """Whether the config's tokenizer is another than what is made here. A `vocab.txt` that is missing can be made;
@@ -140,7 +154,7 @@ class Vocabularies:
         counted = self._stage(side, "count", counting)
         totals = sum((Counter(record.counters) for record in counted), Counter())
         runs = [files.join(counting.out, record.shard.name) for record in counted]
-        ranges = hash_ranges(sum(record.shard.rows for record in counted))
+        ranges = hash_ranges(sum(record.shard.rows for record in counted), self._range_rows)
         upstream = {"counted": _hash(counting.key)}
         merging = engine.Run(side.merge(upstream, runs), ranges, files.join(work, "merge"))
         merged = self._stage(side, "merge", merging)

@@ -1,0 +1,121 @@
+"""`treegraft vocab` as it is typed."""
+
+from __future__ import annotations
+
+import os
+import random
+import signal
+import subprocess
+import time
+from pathlib import Path
+
+import pytest
+import yaml
+
+from tests.integration.test_cli import COMMAND, treegraft
+from tests.pipelines.vocab.running import FILES, settings, write_corpus
+
+FORCED = {"TREEGRAFT_SMALL_BYTES": "0"}  # worker processes, however small the corpus
+
+
+def write(folder: Path, documents: int = 60, **changes: object) -> Path:
+    """A corpus and a config in `folder`."""
+    write_corpus(folder, documents=documents)
+    body = settings(folder).model_dump(mode="json", exclude_unset=True)
+    encode = {
+        "tokenizer": "out/my/vocab/vocab.txt",
+        "columns": ["coarse"],
+        "coarse": {"vocab": "out/my/vocab/coarse_vocab.txt", "phrases": "phrases.tsv"},
+    }
+    path = folder / "my.yaml"
+    path.write_text(yaml.safe_dump({**body, "encode": encode, **changes}, sort_keys=False), encoding="utf-8")
+    return path
+
+
+def vocabularies(folder: Path) -> dict[str, bytes]:
+    return {name: (folder / name).read_bytes() for name in FILES}
+
+
+def test_workers_and_hash_seeds_change_nothing_and_preprocess_goes_on(tmp_path: Path) -> None:
+    config = write(tmp_path, documents=20)
+    treegraft("annotate", config.name, cwd=tmp_path)
+    found = []
+    for workers, seed in ((1, "0"), (2, "7"), (4, "4711")):
+        out = f"out/{workers}"
+        env = {**FORCED, "PYTHONHASHSEED": seed}
+        options = ("--out", out, "--annotated", "out/my/annotated", "--workers", workers)
+        said = treegraft("vocab", config.name, *options, cwd=tmp_path, env=env)
+        assert said.returncode == 0, said.stderr
+        found.append(vocabularies(tmp_path / out / "vocab"))
+    assert found[0] == found[1] == found[2]
+    said = treegraft("vocab", config.name, cwd=tmp_path)
+    assert said.stderr.rstrip().endswith("next: treegraft preprocess my.yaml")
+    said = treegraft("preprocess", config.name, cwd=tmp_path)
+    assert said.returncode == 0, said.stderr
+    assert "every rule holds" in said.stderr
+
+
+def test_what_the_config_lacks_is_said(tmp_path: Path) -> None:
+    encode = {"tokenizer": "vocab.txt", "columns": []}
+    said = treegraft("vocab", write(tmp_path, encode=encode).name, cwd=tmp_path)
+    assert said.returncode == 0, said.stderr
+    assert (
+        "next: in the config, encode.tokenizer: out/my/vocab/vocab.txt; then treegraft preprocess"
+        in said.stderr
+    )
+    assert not (tmp_path / "out/my/vocab/coarse_vocab.txt").exists()
+
+
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [
+        ({"vocab": {"fine": {"sise": 9}}}, "vocab.fine.sise: unknown key; did you mean 'size'?"),
+        ({"vocab": {"coarse": {"size": 5}}}, "vocab.coarse.size: Input should be greater than or equal to 6"),
+        (
+            {"vocab": {"splits": ["trian"]}},
+            "vocab.splits: there is no split 'trian' in input.files; did you mean",
+        ),
+        ({"vocab": {"fine": {"size": 80}}}, "vocab.fine.size: 80 entries do not hold the 5 special tokens"),
+    ],
+)
+def test_a_bad_config_is_told_in_one_message(tmp_path: Path, changes: dict, message: str) -> None:
+    said = treegraft("vocab", write(tmp_path, documents=5, **changes).name, cwd=tmp_path)
+    assert said.returncode == 2
+    assert message in said.stderr
+    assert "Traceback" not in said.stderr
+
+
+@pytest.mark.heavy
+def test_killed_five_times_each_rerun_gives_the_same(tmp_path: Path) -> None:
+    config = write(tmp_path, documents=300)
+    annotated = str(tmp_path / "annotated")
+
+    def start(out: str) -> subprocess.Popen[bytes]:
+        words = ["vocab", config.name, "--out", out, "--annotated", annotated, "--workers", "2"]
+        return subprocess.Popen(
+            [*COMMAND, *words],
+            cwd=tmp_path,
+            env={**os.environ, **FORCED},
+            start_new_session=True,
+            stdout=subprocess.DEVNULL,
+            stderr=subprocess.DEVNULL,
+        )
+
+    assert start("first").wait() == 0  # annotates
+    began = time.monotonic()
+    assert start("expected").wait() == 0
+    seconds = time.monotonic() - began
+    dice, kills = random.Random(3), 0
+    for attempt in range(5):
+        process = start(f"out{attempt}")
+        time.sleep(seconds * (0.2 + 0.75 * dice.random()))
+        kills += process.poll() is None
+        if process.poll() is None:
+            os.killpg(process.pid, signal.SIGKILL)
+        process.wait()
+        assert start(f"out{attempt}").wait() == 0
+        folder = tmp_path / f"out{attempt}/vocab"
+        assert vocabularies(folder) == vocabularies(tmp_path / "expected/vocab"), attempt
+        assert sorted(p.name for p in folder.iterdir()) == sorted([*FILES, "_work"])
+        assert [p.name for p in (folder / "_work").iterdir()] == ["lock"]
+    assert kills >= 3
