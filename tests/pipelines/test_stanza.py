@@ -14,6 +14,7 @@ import numpy as np
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
+from typer.testing import CliRunner
 
 from corpora.conllu import ConlluSentence, parse_conllu, read_conllu
 from pipelines.annotate.stanza_models import find_stanza, stanza_identity
@@ -118,14 +119,34 @@ def test_training_twice_gives_the_same_models(tmp_path: Path) -> None:
     from pipelines.training.stanza_data import read_trees
 
     trees = read_trees(treebanks.write(tmp_path, "fr", 12))
-    recipe = Recipe(
-        tokenize_steps=2, tag_steps=2, parse_steps=2, evaluate=2, hidden=8, scorer=8, word_cutoff=1
-    )
+    recipe = Recipe(tokenize_steps=2, tag_steps=2, parse_steps=2, hidden=8, scorer=8, word_cutoff=1)
+    assert recipe.evaluate > 2, "a training that ends before it would be measured is measured at its end"
     identities = []
     for name in ("a", "b"):
         train("fr", trees, trees[:4], tmp_path / name, recipe)
         identities.append(stanza_identity(find_stanza(f"stanza:{tmp_path / name}", "fr", "x.yaml")))
     assert identities[0] == identities[1]
+
+
+def test_what_training_cannot_work_with_is_said_before_the_work(tmp_path: Path) -> None:
+    from pipelines.training.stanza import app
+
+    def said(*words: object) -> str:
+        result = CliRunner().invoke(app, [str(word) for word in words], env={"COLUMNS": "200"})
+        assert result.exit_code == 2 and not isinstance(result.exception, AssertionError)
+        return result.output
+
+    treebank = treebanks.write(tmp_path, "fr", 12)
+    given = ("--lang", "fr", "--train", treebank, "--dev", treebank, "--out", tmp_path / "out")
+    (tmp_path / "out").mkdir()
+    for damaged in ("{", "[]"):
+        (tmp_path / "out/resources.json").write_text(damaged)
+        assert f"error: {tmp_path}/out/resources.json cannot be read" in said(*given)
+    assert "expected small or tiny, found 'huge'" in said(*given, "--size", "huge")
+    assert "missing" in said("--ud", tmp_path) and "zh/hk.conllu" in said("--ud", tmp_path, "--lang", "zh")
+    assert "give --ud" in said("--lang", "fr")
+    treebank.write_text("1\tonly\n\n")
+    assert "expected 10 columns" in said(*given)
 
 
 def test_treebanks_become_training_files(tmp_path: Path) -> None:
