@@ -61,6 +61,20 @@ def applies(body: Mapping[str, Any]) -> bool:
     )
 
 
+def is_loose(char: str) -> bool:
+    """Whether a character may not be parted from its neighbours: a mark, a control character, an unknown one."""
+    return char not in "\t\n\r" and (
+        unicodedata.category(char)[0] in "MC" or unicodedata.combining(char) != 0
+    )
+
+
+def parts_letters(char: str, normalizer: Any, pre_tokenizer: Any) -> bool:
+    """Whether a character between two letters parts them, or is a token between them."""
+    between = f"a{char}a" if normalizer is None else normalizer.normalize_str(f"a{char}a")
+    pieces = [piece for piece, _ in pre_tokenizer.pre_tokenize_str(between)]
+    return len(pieces) in (2, 3) and pieces[0] == pieces[-1] == "a"
+
+
 class Characters:
     """The tokens of texts, equal to those of `encode`; for tokenizers that it `applies` to."""
 
@@ -138,12 +152,9 @@ class Characters:
 
     def _kind(self, char: str) -> int:
         """`_SPACE` of all that parts two letters."""
-        if char not in "\t\n\r" and (unicodedata.category(char)[0] in "MC" or unicodedata.combining(char)):
+        if is_loose(char):
             return _LOOSE
-        normalizer = self._core.normalizer
-        between = f"a{char}a" if normalizer is None else normalizer.normalize_str(f"a{char}a")
-        pieces = [piece for piece, _ in self._core.pre_tokenizer.pre_tokenize_str(between)]
-        return _SPACE if len(pieces) in (2, 3) and pieces[0] == pieces[-1] == "a" else _REST
+        return _SPACE if parts_letters(char, self._core.normalizer, self._core.pre_tokenizer) else _REST
 
     # --- stretches --------------------------------------------------------------------------------
 

@@ -5,14 +5,12 @@ texts are cut at the characters at which those rules cut whatever stands beside 
 Chinese characters. What lies between is counted as it is written, and only distinct *stretches* go through
 `tokenizers`: a stretch holds whole words, so counting its words as often as it stands there is exact.
 
-Which characters those are is asked of `tokenizers` itself, once for each that occurs. Combining marks, control
-characters and what Python's Unicode does not know stay with their neighbours: marks are put in order and dropped, and
-may not be parted from what they touch.
+Which characters those are is asked of `tokenizers` itself, once for each that occurs (`pipelines.encode.characters`
+says why that is exact).
 """
 
 from __future__ import annotations
 
-import unicodedata
 from collections.abc import Iterator
 
 import numpy as np
@@ -22,6 +20,7 @@ from numpy.typing import NDArray
 from tokenizers.normalizers import BertNormalizer
 from tokenizers.pre_tokenizers import BertPreTokenizer
 
+from pipelines.encode.characters import is_loose, parts_letters
 from pipelines.ragged import Ints
 from pipelines.vocab.counts import Counts, added
 
@@ -97,10 +96,9 @@ class PreTokens:
         return pa.StringArray.from_buffers(len(begins) - 1, pa.py_buffer(begins), data)
 
     def _kind(self, char: str) -> int:
-        if char not in "\t\n\r" and (unicodedata.category(char)[0] in "MC" or unicodedata.combining(char)):
+        if is_loose(char):
             return _LOOSE
-        pieces = self._ask(f"a{char}a")
-        return _PARTS if len(pieces) > 1 and pieces[0] == pieces[-1] == "a" else _INSIDE
+        return _PARTS if parts_letters(char, self._normalizer, self._pre_tokenizer) else _INSIDE
 
 
 def _byte_starts(data: pa.Buffer) -> Ints:
