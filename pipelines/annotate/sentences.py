@@ -42,7 +42,13 @@ _SAME = frozenset('"＂')  # one character opens and closes
 _CLOSERS = '”’」』﹂〞〟）)\\]］】〕}｝》〉"＂'
 _LINE_END = "\n\r\u2028\u2029\x0b\x0c\x85"
 _PAIR_MARK = re.compile("[" + "".join(re.escape(c) for c in {**_PAIRS, **_OPENER_OF}) + _LINE_END + "]")
-_ZH_END = re.compile(f"(?:([。！？｡!?…⁇⁈⁉‼]+|\\.+)[。！？｡!?…⁇⁈⁉‼.]*[{_CLOSERS}]*)|[{_LINE_END}]")
+_ZH_MARKS = "。！？｡!?…⁇⁈⁉‼"
+# A line end; or a run of marks or of dots (up to the empty group), what goes with it, and closers. The set in front is
+# what `re` looks for fast.
+_ZH_END = re.compile(
+    f"[{_ZH_MARKS}.{_LINE_END}]"
+    f"(?:(?<=[{_LINE_END}])|(?:(?<=\\.)\\.*|[{_ZH_MARKS}]*)()[{_ZH_MARKS}.]*[{_CLOSERS}]*)"
+)
 _ZH_CONTINUES = frozenset("，、；：,;:—–-─~～/／") | frozenset("”’」』）)】》〉]")
 _ADDRESS = re.compile(r"[A-Za-z0-9/=&%_\-]")
 _ITEM = re.compile(r"\s*(?:[0-9０-９]{1,2}|[一二三四五六七八九十]{1,2})\Z")
@@ -104,10 +110,16 @@ def split_sentences(text: str, language: str, *, lines: bool = False) -> tuple[l
     cuts.append(len(text))
     starts, stops, at = [], [], 0
     for cut in cuts:
-        piece = text[at:cut]
-        if left := len(piece.lstrip()):
-            starts.append(cut - left)
-            stops.append(at + len(piece.rstrip()))
+        if at == cut:
+            continue
+        if text[at].isspace() or text[cut - 1].isspace():
+            piece = text[at:cut]
+            if left := len(piece.lstrip()):
+                starts.append(cut - left)
+                stops.append(at + len(piece.rstrip()))
+        else:
+            starts.append(at)
+            stops.append(cut)
         at = cut
     return starts, stops
 
@@ -125,8 +137,8 @@ def _chinese(text: str) -> list[int]:
         while spans[number][1] < at:
             number += 1
         opener, closer = spans[number]
-        run = match.group(1)
-        if run is None:  # a line end; pairs never reach across one
+        run_stop = match.start(1)
+        if run_stop < 0:  # a line end; pairs never reach across one
             cuts.append(stop)
             begin = stop
             continue
@@ -134,11 +146,11 @@ def _chinese(text: str) -> list[int]:
             stop = opener  # `。"` where the quote opens the next sentence
         elif opener < at <= closer and (stop <= closer or not _pair_ends(text, opener, begin)):
             continue  # inside a pair only its own end may end a sentence
-        if run[0] == "." and not _dots_end(text, at, match.end(1), stop, begin):
+        if text[at] == "." and not _dots_end(text, at, run_stop, stop, begin):
             continue
-        if stop - at == 1 and run in "。." and at - begin < _LOOK_BACK and _ITEM.match(text[begin:at]):
+        if stop - at == 1 and text[at] in "。." and at - begin < _LOOK_BACK and _ITEM.match(text, begin, at):
             continue
-        if stop < len(text) and _goes_on(text, run, at, stop):
+        if stop < len(text) and _goes_on(text, at, run_stop, stop):
             continue
         cuts.append(stop)
         begin = stop
@@ -177,13 +189,13 @@ def _pair_ends(text: str, opener: int, begin: int) -> bool:
     return kind in _QUOTES or (kind in _BRACKETS and not text[begin:opener].strip())
 
 
-def _goes_on(text: str, run: str, at: int, stop: int) -> bool:
+def _goes_on(text: str, at: int, run_stop: int, stop: int) -> bool:
     """What follows the run and its closers continues the sentence."""
     after = text[stop]
     if after in _ZH_CONTINUES:
         return True
     # `?` and `!` of an address, an operator or a name, glued to Latin text on both sides
-    ascii_mark = run[-1] in "!?" and stop == at + len(run)
+    ascii_mark = stop == run_stop and text[stop - 1] in "!?"
     return ascii_mark and bool(_ADDRESS.match(after)) and at > 0 and bool(_ADDRESS.match(text[at - 1]))
 
 

@@ -74,11 +74,11 @@ class Cutter:
     """Moves a cut back to where it parts no grapheme cluster."""
 
     def __init__(self, texts: Sequence[str], tokens: Tokens) -> None:
-        self._texts, self._starts = texts, tokens.starts
+        self._texts, self._starts = texts, tokens.starts.data  # whose items are plain numbers
 
     def is_clean(self, text: int, token: int) -> bool:
         """Whether a span of `text` may begin at `token` and another end right before it."""
-        at = int(self._starts[token])
+        at = self._starts[token]
         return at != self._starts[token - 1] and not inside_cluster(self._texts[text], at)
 
     def stop(self, text: int, start: int, stop: int) -> int:

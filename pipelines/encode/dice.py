@@ -6,27 +6,30 @@ before and in which process.
 
 from __future__ import annotations
 
-import hashlib
 import struct
+from collections.abc import Callable, Iterator
+from hashlib import blake2b
+from itertools import count
+
+CERTAIN = 2.0**64
+"""Greater than any draw: `bits() < share * CERTAIN` with probability `share`."""
+_EIGHT = struct.Struct("<8Q")
+
+
+def _draws(key: bytes) -> Iterator[int]:
+    """Numbers of 64 random bits, without end."""
+    for block in count():
+        yield from _EIGHT.unpack(blake2b(block.to_bytes(8, "little"), key=key).digest())
 
 
 class Dice:
     """A stream of draws named by `key`, for instance (seed, duplicate number, document id)."""
 
     def __init__(self, *key: str | int) -> None:
-        text = "\x1f".join(str(part) for part in key)
-        self._key = hashlib.blake2b(text.encode("utf-8", "surrogatepass"), digest_size=32).digest()
-        self._count = 0
-        self._pool: tuple[int, ...] = ()
-
-    def bits(self) -> int:
+        text = "\x1f".join(map(str, key))
+        digest = blake2b(text.encode("utf-8", "surrogatepass"), digest_size=32).digest()
+        self.bits: Callable[[], int] = _draws(digest).__next__
         """64 random bits."""
-        at = self._count % 8
-        if at == 0:
-            block = (self._count // 8).to_bytes(8, "little")
-            self._pool = struct.unpack("<8Q", hashlib.blake2b(block, key=self._key).digest())
-        self._count += 1
-        return self._pool[at]
 
     def below(self, count: int) -> int:
         """A number in [0, count), each as likely (to within count / 2**64)."""
@@ -34,7 +37,7 @@ class Dice:
 
     def chance(self, share: float) -> bool:
         """True with probability `share`."""
-        return self.bits() < share * 2.0**64
+        return self.bits() < share * CERTAIN
 
     def coins(self, count: int) -> int:
         """How many of `count` coins show heads."""

@@ -20,6 +20,8 @@ def inside_cluster(text: str, position: int) -> bool:
     if position <= 0 or position >= len(text):
         return False
     before, after = text[position - 1], text[position]
+    if ("\u3400" <= after < "\ua000" or " " <= after < "\x7f") and before != ZWJ:
+        return False  # Chinese characters and ASCII join nothing
     if before == "\r" and after == "\n":
         return True
     if _is_break(before):
