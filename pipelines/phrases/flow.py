@@ -12,6 +12,7 @@ import json
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import asdict, replace
+from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
@@ -190,7 +191,7 @@ class PhraseSearch:
             settings=dict(facts.settings),
             identities=dict(facts.identities),
             inputs=[dict(item) for item in facts.inputs],
-            versions=engine.package_versions(),
+            versions={**engine.package_versions(), "kenlm": version("kenlm")},
         )
         with files.write_atomic(files.join(self.folder, MANIFEST)) as sink:
             sink.write(result.to_json())

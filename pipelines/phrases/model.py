@@ -9,7 +9,6 @@ from __future__ import annotations
 import shutil
 import tempfile
 from collections.abc import Sequence
-from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -54,12 +53,11 @@ class Model:
         score, empty, out = model.BaseScore, state(), state()
         model.NullContextWrite(empty)
         alone = {word: score(empty, word, out) if word in model else np.nan for word in set(columns[-1])}
-        steps = list(pairwise([empty, *(state() for _ in columns)]))
-        logs, log = [], 0.0
-        for words in zip(*columns, strict=True):
-            for word, (before, after) in zip(words, steps, strict=True):
-                log = score(before, word, after)
-            logs.append(log)
+        before, logs = [empty] * len(columns[0]), []
+        for words in columns:
+            after = [state() for _ in words]
+            logs = [score(b, word, a) for b, word, a in zip(before, words, after, strict=True)]
+            before = after
         own = np.array([alone[word] for word in columns[-1]], np.float64)
         return np.where(np.isnan(own), np.nan, np.array(logs, np.float64)), own
 
