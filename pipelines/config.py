@@ -69,10 +69,10 @@ class AnnotateConfig(Section):
     parser: str = "default"
     """`default` (embedded), `none`, `given` (the trees of the corpus, and none but these), any installed spaCy
     pipeline name or path, `stanza` (its models of the language) or `stanza:PATH` (a folder of them)."""
-    segmenter: Annotated[str, Field(pattern="^(default|jieba|rjieba|pkuseg(:.+)?|parser)$")] = "default"
+    segmenter: Annotated[str, Field(pattern="^(default|jieba|rjieba|pkuseg(:.+)?|parser|none)$")] = "default"
     """Words: `default` is jieba for Chinese and spaCy's rules elsewhere; for Chinese also `jieba`, `rjieba` (in Rust),
-    `pkuseg` (the model that is at hand) or `pkuseg:PATH` (a folder of one); `parser`: the parser's own. Words that
-    the corpus brings are kept."""
+    `pkuseg` (the model that is at hand) or `pkuseg:PATH` (a folder of one); `parser`: the parser's own; `none`:
+    sentences alone, for rows that need no words. Words that the corpus brings are kept."""
     user_dict: str | None = None
     """Extra words for the Chinese segmenter, a word a line with optional count and tag; pkuseg heeds no counts."""
     max_sentence_words: Count = 256
@@ -156,6 +156,20 @@ class Config(Section):
                 "syntax" in groups and self.annotate.parser == "none",
                 "encode.columns has 'syntax' (its default) but annotate.parser is 'none': name a parser, or set "
                 f"encode.columns to [{', '.join(c for c in self.encode.columns if c != 'syntax')}]",
+            ),
+            (
+                self.annotate.segmenter == "none" and self.annotate.parser not in ("none", "given"),
+                f"annotate.segmenter is 'none' but annotate.parser is {self.annotate.parser!r}, and a parser needs "
+                "words: set annotate.parser to 'none' too, or annotate.segmenter to 'default'",
+            ),
+            (
+                self.annotate.segmenter == "none" and self._needs_words is not None,
+                f"annotate.segmenter is 'none' but {self._needs_words} needs words: set annotate.segmenter "
+                "to 'default'",
+            ),
+            (
+                self.annotate.segmenter == "none" and self.annotate.user_dict is not None,
+                "annotate.segmenter is 'none', and annotate.user_dict has words for a segmenter: drop one of them",
             ),
             (
                 self.annotate.sentences == "parser" and self.annotate.parser == "none",

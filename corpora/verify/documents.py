@@ -18,8 +18,10 @@ class DocumentRules:
     slice_rows = 256
     """Documents checked at once: a page or so of text each."""
 
-    def __init__(self, *, parsed: bool, pair: bool) -> None:
+    def __init__(self, *, parsed: bool, pair: bool, segmented: bool = True) -> None:
+        """`segmented`: every text has words; else only texts whose words the corpus brought."""
         self.columns = annotated_columns(parsed=parsed, pair=pair)
+        self._segmented = segmented
         self._parsed, self._suffixes = parsed, ("", "_pair") if pair else ("",)
         groups: dict[tuple[str, bool], list[Column]] = {}
         for column in self.columns:
@@ -84,6 +86,8 @@ class DocumentRules:
         edges[starts] += 1  # no two words share a start, or a stop
         edges[stops] -= 1
         bare = ink & (np.cumsum(edges[:-1], dtype=np.int8) == 0)
+        if not self._segmented:
+            bare &= np.repeat(np.diff(words.offsets) > 0, lengths)
         if bare.any():
             at = np.flatnonzero(bare)
             rows, first = np.unique(np.searchsorted(base, at, side="right") - 1, return_index=True)

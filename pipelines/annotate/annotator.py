@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import contextlib
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 
 import numpy as np
@@ -29,8 +29,9 @@ class Annotator:
     """What annotates texts of one language."""
 
     language: str
-    make_segmenter: Callable[[], Segmenter | None]
-    """Called when a text without given words comes; None where nothing segments the language."""
+    make_segmenter: Callable[[], Segmenter | None] | None
+    """Called when a text without given words comes, and gives None where nothing segments the language; is None where
+    such texts get sentences and no words."""
     parser: Parser | None
     parsed: bool
     """Texts get trees: from the parser, or from the corpus."""
@@ -42,7 +43,7 @@ class Annotator:
 
     @cached_property
     def segmenter(self) -> Segmenter | None:
-        return self.make_segmenter()
+        return None if self.make_segmenter is None else self.make_segmenter()
 
     def lacks(self, text: str, given: Given | None) -> str | None:
         """What a text needs that nothing gives it: `words`, `trees`; None where it can be annotated."""
@@ -50,7 +51,8 @@ class Annotator:
             return None
         if self.parsed and self.parser is None and (given is None or not given.whole):
             return "trees"
-        return "words" if given is None and self.segmenter is None else None
+        segmented = given is None and self.make_segmenter is not None
+        return "words" if segmented and self.segmenter is None else None
 
     def annotate(
         self, texts: Sequence[str], given: Sequence[Given | None], relations: Relations
@@ -74,6 +76,10 @@ class Annotator:
     # --- texts alone ------------------------------------------------------------------------------
 
     def _annotate(self, texts: Sequence[str], relations: Relations) -> Annotations:
+        if self.make_segmenter is None:
+            words = _no_words(len(texts))
+            sentences = sentences_of(texts, self.language, lines=self.lines)
+            return replace(_annotations(words, relations, parsed=self.parsed), sentences=sentences)
         with contextlib.ExitStack() as zones:
             if self.parser is not None:
                 zones.enter_context(self.parser.zone())

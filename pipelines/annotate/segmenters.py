@@ -21,9 +21,9 @@ CHINESE = "zh"
 class FoundWords:
     """A segmenter that is there, not loaded."""
 
-    kind: Literal["jieba", "rjieba", "pkuseg", "spacy", "parser"]
+    kind: Literal["jieba", "rjieba", "pkuseg", "spacy", "parser", "none"]
     """`spacy`: rules of the language, or of the spaCy pipeline that parses. `parser`: the parser's own tokenizer, where
-    that is none of the others."""
+    that is none of the others. `none`: texts have sentences and no words."""
     language: str
     user_dict: str | None = None
     model: Any = None
@@ -38,6 +38,8 @@ def find_segmenter(
     Raises ConfigError for what is not there, or cannot heed a user dictionary.
     """
     name = setting.partition(":")[0]
+    if name == "none":
+        return FoundWords("none", language)
     if name == "parser":
         return _own_words(language, user_dict, parser)
     if language != CHINESE:
@@ -81,7 +83,9 @@ def load_segmenter(
     found: FoundWords, parser: Parser | None = None, *, gpu: bool = False, find_sentences: bool = False
 ) -> Segmenter:
     """The segmenter, ready. `parser`: the one that parses the language, loaded. `find_sentences`: Stanza's tokenizer,
-    which finds words and sentences at once, finds both."""
+    which finds words and sentences at once, finds both. Raises ConfigError for `none`."""
+    if found.kind == "none":
+        raise ConfigError("annotate.segmenter is 'none', but words are asked for: use 'default'")
     if found.kind == "jieba":
         return JiebaWords(found.user_dict)
     if found.kind == "rjieba":
@@ -99,6 +103,8 @@ def load_segmenter(
 
 def segmenter_identity(found: FoundWords) -> dict[str, Any]:
     """Name, version and content hash of what a segmentation depends on, without loading it."""
+    if found.kind == "none":
+        return {"name": "none", "version": ""}
     if found.kind == "jieba":
         return jieba_identity(found.user_dict)
     if found.kind == "rjieba":

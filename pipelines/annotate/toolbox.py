@@ -111,7 +111,7 @@ class Toolbox:
     def _find_segmenter(self, language: str) -> FoundWords:
         setting = self._settings.segmenter
         if (
-            setting not in ("default", "parser")
+            setting not in ("default", "parser", "none")
             and CHINESE not in (self.language, language)
             and not self._mixed
         ):
@@ -161,7 +161,7 @@ class Toolbox:
         settings = self._settings
         return Annotator(
             language,
-            lambda: self._segmenter(language),
+            None if settings.segmenter == "none" else lambda: self._segmenter(language),
             self._parser(language),
             self.parsed,
             settings.max_sentence_words,
