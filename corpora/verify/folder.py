@@ -156,7 +156,7 @@ class _Verifier:
                 if metadata.get(key) != want:
                     raise ValueError(f"{key} is {metadata.get(key)!r}, the manifest says {want!r}")
             if manifest.stage == "annotate":
-                rules: DocumentRules | RowRules = _document_rules(schema)
+                rules: DocumentRules | RowRules = _document_rules(schema, metadata)
             else:
                 rules = _row_rules(schema, metadata, self._branch_tokens)
         except _SchemaError as error:
@@ -184,11 +184,13 @@ class _SchemaError(ValueError):
     pass
 
 
-def _document_rules(schema: pa.Schema) -> DocumentRules:
+def _document_rules(schema: pa.Schema, metadata: dict[str, Any]) -> DocumentRules:
     parsed, pair = "word_heads" in schema.names, "word_starts_pair" in schema.names
     if difference := schema_difference(annotated_schema(parsed=parsed, pair=pair), schema):
         raise _SchemaError(difference)
-    return DocumentRules(parsed=parsed, pair=pair)
+    segmenter = metadata.get("segmenter")
+    segmented = not (isinstance(segmenter, dict) and segmenter.get("name") == "none")
+    return DocumentRules(parsed=parsed, pair=pair, segmented=segmented)
 
 
 def _row_rules(schema: pa.Schema, metadata: dict[str, Any], branch_tokens: BranchTokens | None) -> RowRules:
