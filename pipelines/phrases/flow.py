@@ -173,6 +173,7 @@ class PhraseSearch:
         if self._config.phrases.text == "lines":
             refusals.refuse_changed(estimation.inputs, estimation.blocks)
         fell: Counter[str] = Counter()
+        self._say(f"{FOLDER}, score: with {legible(self._given or target)}")
         model, vocabulary = self._model or Model(self._given or target), estimation.vocabulary()
         rules = WordRules(vocabulary, self._config.phrases.words, self._stop, self._links)
         scored = candidates(estimation.frequent(), vocabulary, rules, model, fell)
