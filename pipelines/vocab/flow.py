@@ -73,7 +73,7 @@ class Vocabularies:
         self.fine = Fine(config) if fine else None
         self._lookup: Lookup | None = None
         if coarse:
-            spec = encode.tokenizer if there else str(Path(self._own).resolve())
+            spec = encode.tokenizer if there else _absolute(self._own)
             if not there and not fine and not files.exists(self._own):
                 raise ConfigError(
                     f"encode.tokenizer: file {resolve(config_path, encode.tokenizer)} does not exist, and a coarse "
@@ -103,7 +103,7 @@ class Vocabularies:
         if not files.exists(found):
             return None
         self._say(f"vocab: phrases of {legible(found)}; encode.coarse.phrases should name it, too")
-        return found if files.is_uri(found) else str(Path(found).resolve())
+        return _absolute(found)
 
     def run(self) -> dict[str, Made]:
         """Run to the manifest, or find that it is there already; what was asked for, by side."""
@@ -165,7 +165,8 @@ class Vocabularies:
         with files.write_atomic(path) as sink:
             sink.write(content)
         step: Step = side.measure({**upstream, "vocabulary": sha256}, runs, path)
-        measured = self._stage(side, "measure", engine.Run(step, ranges, files.join(work, "measure")))
+        measuring = engine.Run(step, ranges, files.join(work, "measure"))
+        measured = self._stage(side, "measure", measuring)
         coverage = side.coverage(sum((Counter(record.counters) for record in measured), Counter()))
         told = {
             "file": side.file,
@@ -188,6 +189,8 @@ class Vocabularies:
         )
         write_report(self.folder, {**read_report(self.folder), side.name: told})
         write_made(self.folder, {**read_made(self.folder), side.name: made})
+        for run in (counting, merging, measuring):  # on an object store, where folders are only names
+            engine.discard(run.out)
         self._sweep(side)
         show.show(self._options.console, side.name, self.folder, told, side.size, brief=self._options.brief)
         return made
@@ -205,6 +208,10 @@ class Vocabularies:
 
     def _say(self, message: str) -> None:
         self._options.console.print(Text(message), soft_wrap=True)
+
+
+def _absolute(path: str) -> str:
+    return path if files.is_uri(path) else str(Path(path).resolve())
 
 
 def _contents(identities: Mapping[str, Any]) -> dict[str, Any]:
