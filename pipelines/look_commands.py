@@ -26,6 +26,7 @@ def verify(folder: Folder) -> None:
     from corpora.manifest import MANIFEST
     from corpora.verify import verify as verify_folder
     from pipelines.graphs import is_graph, open_graph
+    from pipelines.recoarse import Recoarse
     from pipelines.retokenize import Retokenizer
 
     if is_graph(folder) and not files.exists(files.join(folder, MANIFEST)):
@@ -37,6 +38,7 @@ def verify(folder: Folder) -> None:
             folder,
             progress=lambda done, of: status.update(f"verifying row {done:,} of {of:,}"),
             branch_tokens=Retokenizer(folder),
+            coarse_text=Recoarse(folder),
         )
     _out.print(legible_lines("\n".join(report.render())))
     if not report.ok:

@@ -79,6 +79,7 @@ def preprocess(
     """
     from corpora.verify import verify as verify_folder
     from pipelines import flow
+    from pipelines.recoarse import Recoarse
     from pipelines.retokenize import Retokenizer
     from pipelines.view.inspect import show
 
@@ -115,7 +116,9 @@ def preprocess(
             _print_plan(config, path, options)
             continue
         manifest = flow.preprocess(config, str(path), options)
-        report = verify_folder(options.out, branch_tokens=Retokenizer(options.out))
+        report = verify_folder(
+            options.out, branch_tokens=Retokenizer(options.out), coarse_text=Recoarse(options.out)
+        )
         if not report.ok:
             _err.print(legible_lines("\n".join(report.render())))
             raise typer.Exit(1)

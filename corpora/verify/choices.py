@@ -148,6 +148,10 @@ class ChoiceView(View):
         own = name in self.batch.schema.names
         return super().null(name) if own else self._questions.null(name)[self._owner]
 
+    def texts(self, name: str) -> list[str]:
+        texts = self._questions.texts(name)
+        return [texts[question] for question in self._owner.tolist()]
+
     def text_lengths(self, name: str) -> Ints:
         return self._questions.text_lengths(name)[self._owner]
 

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import numpy as np
 
+from corpora.verify.coarse_text import CoarseText, check_coarse_text
 from corpora.verify.facts import RowFacts
 from corpora.verify.tokens import check_ids, check_special, check_types, cut_targets, segments
 from corpora.verify.view import View
 
 
-def check_coarse(view: View, facts: RowFacts) -> None:
-    """Coarse ids, control tokens, types, and the coarse token of every fine token."""
+def check_coarse(view: View, facts: RowFacts, coarse_text: CoarseText | None = None) -> None:
+    """Coarse ids, control tokens, types, the coarse token of every fine token, and what coarse tokens say."""
     special = facts.coarse_special_ids
     assert special is not None and facts.coarse_vocab_size is not None  # RowFacts.read saw to it
     view = check_ids(view, "coarse_ids", "coarse_ids", facts.coarse_vocab_size)
@@ -58,3 +59,5 @@ def check_coarse(view: View, facts: RowFacts) -> None:
             "special tokens go with special tokens"
         ),
     )
+    if coarse_text is not None:
+        check_coarse_text(view.good(), facts, coarse_text)

@@ -17,6 +17,7 @@ from corpora.manifest import MANIFEST, Manifest, ManifestError, ShardRecord, Spl
 from corpora.schema import GROUPS, annotated_schema, read_metadata, row_columns, row_schema
 from corpora.shards import ShardError, open_shard
 from corpora.verify.branch_tokens import BranchTokens
+from corpora.verify.coarse_text import CoarseText
 from corpora.verify.documents import DocumentRules
 from corpora.verify.facts import RowFacts
 from corpora.verify.ids import Batches, find_duplicates
@@ -31,22 +32,33 @@ Progress = Callable[[int, int], None]
 
 
 def verify(
-    folder: str, progress: Progress | None = None, branch_tokens: BranchTokens | None = None
+    folder: str,
+    progress: Progress | None = None,
+    branch_tokens: BranchTokens | None = None,
+    coarse_text: CoarseText | None = None,
 ) -> Report:
     """Check a folder of annotated documents or of shard rows against all of `RULES`.
 
     Args:
         branch_tokens: looks up the tokens of triples; without it the rule `branch_tokens` is left out.
+        coarse_text: compares coarse tokens with text; without it the rule `coarse_text` is left out.
 
     Whatever is wrong with the folder is a problem in the report, never an exception. Memory is
     bounded by one record batch and 8 bytes per id (at most 160 MB), however large the folder is.
     """
-    return _Verifier(folder, progress, branch_tokens).run()
+    return _Verifier(folder, progress, branch_tokens, coarse_text).run()
 
 
 class _Verifier:
-    def __init__(self, folder: str, progress: Progress | None, branch_tokens: BranchTokens | None) -> None:
-        self._folder, self._progress, self._branch_tokens = folder, progress, branch_tokens
+    def __init__(
+        self,
+        folder: str,
+        progress: Progress | None,
+        branch_tokens: BranchTokens | None,
+        coarse_text: CoarseText | None,
+    ) -> None:
+        self._folder, self._progress = folder, progress
+        self._branch_tokens, self._coarse_text = branch_tokens, coarse_text
         self._findings = Findings()
         self._counts: Counter[str] = Counter(shards=0, rows=0, tokens=0, words=0, bytes=0)
         self._total = 0
@@ -158,7 +170,7 @@ class _Verifier:
             if manifest.stage == "annotate":
                 rules: DocumentRules | RowRules = _document_rules(schema, metadata)
             else:
-                rules = _row_rules(schema, metadata, self._branch_tokens)
+                rules = _row_rules(schema, metadata, self._branch_tokens, self._coarse_text)
         except _SchemaError as error:
             self._findings.add("schema", str(error), shard)
             return None
@@ -193,14 +205,19 @@ def _document_rules(schema: pa.Schema, metadata: dict[str, Any]) -> DocumentRule
     return DocumentRules(parsed=parsed, pair=pair, segmented=segmented)
 
 
-def _row_rules(schema: pa.Schema, metadata: dict[str, Any], branch_tokens: BranchTokens | None) -> RowRules:
+def _row_rules(
+    schema: pa.Schema,
+    metadata: dict[str, Any],
+    branch_tokens: BranchTokens | None,
+    coarse_text: CoarseText | None,
+) -> RowRules:
     task = metadata["task"]
     groups = [
         g for g in GROUPS if any(c.name in schema.names for c in row_columns(task, [g]) if c.group == g)
     ]
     if difference := schema_difference(row_schema(task, groups), schema):
         raise _SchemaError(difference)
-    return RowRules(task, groups, RowFacts.read(metadata, groups), branch_tokens)
+    return RowRules(task, groups, RowFacts.read(metadata, groups), branch_tokens, coarse_text)
 
 
 def _hash(path: str) -> tuple[int, str]:

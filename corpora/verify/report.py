@@ -70,6 +70,7 @@ RULES: dict[str, str] = {
     "coarse_special_tokens": "[CLS] and [SEP] stand in coarse tokens as in fine tokens",
     "coarse_token_types": "coarse token types are 0 up to the first [SEP] and 1 after it",
     "coarse_index": "coarse tokens of fine tokens count up from 0 without a gap, special to special",
+    "coarse_text": "a coarse token is what the text it covers says, where tokenizer and vocabulary are at hand",
     # shard rows: tree
     "tree_length": "trees are no longer than tree_max_length",
     "tree_ids": "tree ids lie in the vocabulary, and no branch holds a control token",

@@ -15,6 +15,7 @@ from corpora.verify.answers import check_answers
 from corpora.verify.branch_tokens import BranchTokens
 from corpora.verify.choices import ChoiceView, check_choice_tokens, check_choices
 from corpora.verify.coarse import check_coarse
+from corpora.verify.coarse_text import CoarseText
 from corpora.verify.facts import RowFacts
 from corpora.verify.syntax import check_syntax
 from corpora.verify.tokens import check_ids, check_special, check_types, cut_targets, segments
@@ -33,10 +34,15 @@ class RowRules:
     """Rows checked at once: few enough that their columns stay in the processor's cache."""
 
     def __init__(
-        self, task: str, groups: Iterable[str], facts: RowFacts, branch_tokens: BranchTokens | None = None
+        self,
+        task: str,
+        groups: Iterable[str],
+        facts: RowFacts,
+        branch_tokens: BranchTokens | None = None,
+        coarse_text: CoarseText | None = None,
     ) -> None:
         self._task, self._wanted, self._facts = task, set(groups), facts
-        self._branch_tokens = branch_tokens
+        self._branch_tokens, self._coarse_text = branch_tokens, coarse_text
         self.columns = row_columns(task, self._wanted)
         by_shape: dict[str, list[Column]] = {}
         for column in self.columns:
@@ -87,7 +93,7 @@ class RowRules:
         if "syntax" in self._wanted:
             check_syntax(view.fresh(), special, segment, len(facts.deprels))
         if "coarse" in self._wanted:
-            check_coarse(view.fresh(), facts)
+            check_coarse(view.fresh(), facts, self._coarse_text)
         if "tree" in self._wanted:
             check_tree(view.fresh(), facts, self._branch_tokens)
         return view.good()

@@ -112,6 +112,10 @@ class View:
         """bool[R]: whether the row has no value."""
         return self.column(name).is_null().to_numpy(zero_copy_only=False)
 
+    def texts(self, name: str) -> list[str]:
+        """Text of each row; empty for null."""
+        return [text or "" for text in self.column(name).to_pylist()]
+
     def text_lengths(self, name: str) -> Ints:
         """int64[R]: characters of each text; 0 for null."""
         return numbers(pc.utf8_length(self.column(name)))

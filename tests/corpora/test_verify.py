@@ -213,9 +213,8 @@ def test_every_rule_is_shown_to_fire():
     cases += [rule for rule, *_ in test_verify_answers.WINDOWS] + [
         c.rule for _, c in test_verify_choices.TARGETS
     ]
-    assert {*cases, "graph", *(case[0] for case in CASES)} == set(
-        RULES
-    )  # `graph`: in test_verify_branch_tokens
+    elsewhere = {"graph", "coarse_text"}  # in test_verify_branch_tokens and tests/pipelines/test_recoarse
+    assert {*cases, *elsewhere, *(case[0] for case in CASES)} == set(RULES)
 
 
 def test_swapped_shards_are_found(folder):

@@ -20,6 +20,7 @@ from kg.compile import compile_graph
 from pipelines.config import Config
 from pipelines.encode.stage import Encode
 from pipelines.engine import Run, manifest_of, run_block
+from pipelines.recoarse import Recoarse
 
 SAMPLES = Path(__file__).parents[2] / "corpora" / "samples"
 DEPRELS = ["dep", "obj", "root", "subj"]
@@ -207,7 +208,10 @@ def encode(
     record = run_block(made, block, str(out), lambda totals: None)
     write_manifest(str(out), manifest_of(Run(made, [block], str(out)), [record], config.task))
     rows = open_shard(str(out / block.shard_name)).read_all().to_pylist()
-    return Encoded(rows, read_manifest(str(out)), verify(str(out)), out)
+    for name, content in made.companions().items():
+        (out / name).write_bytes(content)
+    report = verify(str(out), coarse_text=Recoarse(str(out)))
+    return Encoded(rows, read_manifest(str(out)), report, out)
 
 
 __all__ = [
