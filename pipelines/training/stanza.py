@@ -253,7 +253,7 @@ def main(
     ] = "small",
     seed: Annotated[int, typer.Option(help="Order of the data, dropout and first weights.")] = 0,
 ) -> None:
-    """Train small Stanza models: six minutes a language on one core, without a GPU; tiny ones: ten seconds.
+    """Train small Stanza models: seven minutes a language on one core, without a GPU; tiny ones: ten seconds.
 
     A folder that exists gains a language, or has it overwritten.
     """
