@@ -3,7 +3,8 @@
 Words and phrases stand in the order of their counts, ties by code point; as many of the first ones are taken as have
 room beside the pieces of all the others. So the more words are taken, the fewer pieces are needed, and the largest
 number that fits is the answer. A phrase that is not taken falls to its words, which then occur more often: it is
-counted anew until no further phrase falls.
+counted anew until no further phrase falls. Words that occur in phrases alone have pieces, too: the edge of a row may
+part them.
 """
 
 from __future__ import annotations
@@ -167,16 +168,11 @@ class _Problem:
         order = np.array(numbers, np.int64)
         ranks = np.full(len(names), _NEVER)
         ranks[order] = np.arange(len(order))
-        return _Ranked(order, everything[order], ranks, self._needed(counts, ranks))
+        return _Ranked(order, everything[order], ranks, self._needed(ranks))
 
-    def _needed(self, counts: Ints, ranks: Ints) -> Ints:
-        words, phrases = ranks[: len(self._words)], ranks[len(self._words) :]
-        until = np.where(counts > 0, words, -1)
-        # Words of a phrase that may be taken: needed where neither is.
-        inside = np.minimum(np.repeat(phrases, self._part_sizes), words[self._parts])
-        np.maximum.at(until, self._parts, np.where(inside == _NEVER, -1, inside))
+    def _needed(self, ranks: Ints) -> Ints:
         needed = np.where(self._others > 0, _NEVER, -1)
-        np.maximum.at(needed, self._owned, until[self._owners])
+        np.maximum.at(needed, self._owned, ranks[self._owners])
         as_unit = self._as_unit >= 0
         needed[as_unit] = np.minimum(needed[as_unit], ranks[self._as_unit[as_unit]])
         return needed
@@ -196,7 +192,9 @@ class _Problem:
         times = self._others.copy()
         np.add.at(times, self._owned, counts[self._owners])
         present = set(units)
-        needed = [i for i in np.flatnonzero(times).tolist() if self._pieces[i] not in present]
+        wanted = self._others > 0
+        wanted[self._owned[falls[self._owners]]] = True
+        needed = [i for i in np.flatnonzero(wanted).tolist() if self._pieces[i] not in present]
         needed.sort(key=lambda i: (-times[i], self._pieces[i]))
         return Chosen(
             pieces=[self._pieces[i] for i in needed[:most_pieces]],

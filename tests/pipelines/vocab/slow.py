@@ -64,10 +64,10 @@ def chosen(
 def _needed(
     taken: Sequence[str], words: Mapping[str, int], phrases: Mapping[str, int], pieces: Pieces
 ) -> Counter[str]:
-    """Pieces of what is not taken and, of phrases that are not, of their words that are not either."""
+    """Pieces of all words that are not taken, and how often they stand for these."""
     found: Counter[str] = Counter()
     for unit, count in [*words.items(), *phrases.items()]:
-        for word in unit.split(" ") if unit not in taken else []:
+        for word in unit.split(" "):
             for piece in pieces(word) if word not in taken else []:
-                found[piece] += count
+                found[piece] += 0 if unit in taken else count
     return Counter({piece: n for piece, n in found.items() if piece not in taken})

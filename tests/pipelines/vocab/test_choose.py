@@ -81,6 +81,12 @@ def test_a_phrase_without_room_makes_its_words_more_frequent(tokenizer: Tokenize
     assert made.fallen == [("cc", 5), ("dd", 5)]
 
 
+def test_words_that_occur_in_phrases_alone_have_pieces(tokenizer: Tokenizer) -> None:
+    made = choose(Counted({"dd": 9}, {"abab cc": 4}, {}), tokenizer, 100, 2, 0.5)
+    assert made.units == ["dd", "abab cc"]
+    assert made.pieces == ["##a", "##b", "##c", "ab", "c"]  # for a row that ends between the two words
+
+
 def test_what_no_reader_would_find_again_is_no_entry(tokenizer: Tokenizer) -> None:
     bad = ["[MASK]", "##ab", "a\nb", "a\rb", "a\x85b", "a\u2028b", "a\x00", " a", "a\u3000", "\u00a0"]
     made = choose(Counted(dict.fromkeys([*bad, "##", "a\u00a0b"], 9), {}, {}), tokenizer, 100, 1, 0.5)

@@ -248,5 +248,6 @@ def test_documents_of_pairs_are_counted_on_both_sides(tmp_path: Path) -> None:
         "label": "label",
     }
     make(tmp_path, settings(tmp_path, task="classify", input=input_, vocab={}))
-    assert contents(tmp_path)["coarse_vocab.txt"].splitlines()[5:] == [b"alpha beta", b"gamma gamma"]
+    wanted = [b"alpha", b"beta", b"gamma", b"alpha beta", b"gamma gamma"]
+    assert contents(tmp_path)["coarse_vocab.txt"].splitlines()[5:] == wanted
     assert report(tmp_path)["fine"]["occurrences"] == 12
