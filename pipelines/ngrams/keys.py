@@ -17,6 +17,8 @@ Column = NDArray[np.uint64]
 Keys = tuple[Column, ...]
 """uint64[n] columns, the most significant first."""
 
+Rows = NDArray[np.int64]
+
 MAX_WORDS = 1 << 32
 
 
@@ -104,20 +106,39 @@ def take(keys: Keys, rows: NDArray[np.integer] | NDArray[np.bool_] | slice) -> K
 
 def argsort(keys: Keys) -> NDArray[np.int64]:
     """Rows in the order of their keys; equal keys in any."""
-    return np.argsort(keys[0]) if len(keys) == 1 else np.lexsort(keys[::-1])
+    order = np.argsort(keys[0])
+    if len(keys) > 1:  # few have an equal first column: sorting these alone takes a quarter of the time
+        first = keys[0][order]
+        same = first[1:] == first[:-1]
+        tied = np.zeros(len(first), np.bool_)
+        tied[1:] |= same
+        tied[:-1] |= same
+        some = order[tied]
+        order[tied] = some[np.lexsort((*(column[some] for column in keys[:0:-1]), first[tied]))]
+    return order
 
 
 def locate(known: Keys, wanted: Keys) -> NDArray[np.int64]:
     """For each wanted key, the row of the last known one not above it; -1 where all are. `known` is in order."""
-    if len(known) == 1:
-        return np.searchsorted(known[0], wanted[0], side="right") - 1
-    columns = [np.concatenate(pair) for pair in zip(known, wanted, strict=True)]
-    asked = np.repeat([False, True], [len(known[0]), len(wanted[0])])
-    order = np.lexsort((asked, *columns[::-1]))
-    place = np.cumsum(~asked[order]) - 1
-    result = np.empty(len(asked), np.int64)
-    result[order] = place
-    return result[len(known[0]) :]
+    low, high = (np.searchsorted(known[0], wanted[0], side) for side in ("left", "right"))
+    for column, own in zip(known[1:], wanted[1:], strict=True):
+        low, high = _bisect(column, own, low, high, np.less), _bisect(column, own, low, high, np.less_equal)
+    return high - 1
+
+
+def _bisect(column: Column, wanted: Column, low: Rows, high: Rows, before: np.ufunc) -> Rows:
+    """For each wanted number, the first row of [low, high) that is not before it; `column` is in order there."""
+    result = low.copy()
+    (open_rows,) = np.nonzero(low < high)
+    low, high = low[open_rows], high[open_rows]
+    while len(open_rows):
+        middle = (low + high) // 2
+        is_before = before(column[middle], wanted[open_rows])
+        low, high = np.where(is_before, middle + 1, low), np.where(is_before, high, middle)
+        result[open_rows] = low
+        left = low < high
+        open_rows, low, high = open_rows[left], low[left], high[left]
+    return result
 
 
 def find(known: Keys, wanted: Keys) -> NDArray[np.int64]:
