@@ -33,7 +33,8 @@ def coarse_columns(
         units: of those words.
 
     Counters: `coarse_tokens` and `unknown_coarse_tokens`, special tokens apart; `coarse_phrases`, phrases that are one
-    token; `coarse_fallen_words`, words of phrases that are not; `coarse_pieced_words`, words made of their pieces.
+    token; `coarse_fallen_words`, words of phrases that are not; `coarse_pieced_words`, words made of their pieces, and
+    `coarse_pieces`, those pieces.
     """
     lengths_r2 = trunk.rows.stops - trunk.rows.starts
     segment_i = np.repeat(np.arange(lengths_r2.size), lengths_r2.ravel())
@@ -69,6 +70,7 @@ def coarse_columns(
         coarse_phrases=int(whole.sum()),
         coarse_fallen_words=int((alone & (np.append(units.sizes, 1)[unit_of[words.values]] > 1)).sum()),
         coarse_pieced_words=int((alone & pieced).sum()),
+        coarse_pieces=int(by_pieces_i.sum()),
     )
     return {
         "coarse_ids": (frame.fill(ids, vocabulary.special_ids), frame.offsets_r),

@@ -130,18 +130,21 @@ def coarse_words(texts: Texts) -> Counter[str]:
     return counts
 
 
-def coarse_vocabulary(texts: Texts, size: int = 5000, min_count: int = 1) -> list[str]:
-    """Coarse entries by id: the special tokens, then words by falling count, ties by code point.
+def coarse_vocabulary(
+    texts: Texts, size: int = 5000, min_count: int = 1, phrases: Sequence[str] = ()
+) -> list[str]:
+    """Coarse entries by id: the special tokens, then words by falling count, ties by code point, then phrases.
 
     Args:
         texts: (language, text) pairs.
         size: the largest number of entries, special tokens included.
         min_count: words that occur less often are left out.
+        phrases: all of which get in.
     """
     counts = coarse_words(texts)
     words = [word for word, count in counts.items() if count >= min_count and word not in SPECIAL_TOKENS]
     words.sort(key=lambda word: (-counts[word], word))
-    return [*SPECIAL_TOKENS, *words][:size]
+    return [*[*SPECIAL_TOKENS, *words][: size - len(phrases)], *phrases]
 
 
 def write_vocabulary(entries: Sequence[str], path: Path) -> None:
@@ -156,7 +159,7 @@ def build(samples: Path, out: Path) -> dict[str, int]:
     texts = sample_texts(samples)
     vocabularies = {
         "vocab.txt": fine_vocabulary(text for _, text in texts),
-        "coarse_vocab.txt": coarse_vocabulary(texts),
+        "coarse_vocab.txt": coarse_vocabulary(texts, phrases=_lines(samples / "en" / "phrases.txt")),
     }
     out.mkdir(parents=True, exist_ok=True)
     for name, entries in vocabularies.items():

@@ -12,6 +12,7 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 
 from rich import box
+from rich.cells import cell_len
 from rich.columns import Columns
 from rich.console import Console, RenderableType
 from rich.table import Table
@@ -180,7 +181,8 @@ def _sequence_parts(
     if view.words is not None and "parse" in only:
         parts += parse_parts(view.words, width)
     if view.coarse is not None and "coarse" in only:
-        parts += [title("coarse tokens", f"{len(view.coarse):,}"), coarse_table(view)]
+        note = f"{len(view.coarse):,} over {len(view.tokens):,} tokens"
+        parts += [title("coarse tokens", note), coarse_lines(view, width), coarse_table(view)]
     if grid != "none" and "mask" in only:
         parts += _grid_parts(view, grid, width, max_grid)
     return parts
@@ -231,6 +233,27 @@ def token_parts(view: RowView, width: int) -> list[RenderableType]:
     table, left_out = fitted([column for column, _ in columns], rows, width)
     note = f"; left out at {width} columns: {', '.join(left_out)}" if left_out else ""
     return [title("tokens", f"{len(view.tokens):,}{note}"), table]
+
+
+def coarse_lines(view: RowView, width: int) -> Text:
+    """Coarse tokens, and under each the fine tokens that it covers, as a text runs."""
+    above, below, lines = Text(), Text(), Text()
+    for coarse in view.coarse or ():
+        top = clip(legible_token(coarse.string), width)
+        under = clip(" ".join(legible_token(view.tokens[t].string) for t in coarse.fine), width)
+        size = max(cell_len(top), cell_len(under))
+        if above and cell_len(above.plain) + size > width:
+            _pair(lines, above, below).append("\n\n")
+            above, below = Text(), Text()
+        above.append(top, "bold").append(" " * (size - cell_len(top) + 2))
+        below.append(under, "dim").append(" " * (size - cell_len(under) + 2))
+    return _pair(lines, above, below).append("\n")
+
+
+def _pair(lines: Text, above: Text, below: Text) -> Text:
+    above.rstrip()
+    below.rstrip()
+    return lines.append_text(above).append("\n").append_text(below)
 
 
 def coarse_table(view: RowView) -> Table:

@@ -68,7 +68,8 @@ def _sequence(view: RowView, grid: str, max_grid: int) -> list[str]:
     if view.words is not None:
         parts += _parse(view.words)
     if view.coarse is not None:
-        parts += [_h2("coarse tokens", f"{len(view.coarse):,}"), _coarse(view)]
+        note = f"{len(view.coarse):,} over {len(view.tokens):,} tokens"
+        parts += [_h2("coarse tokens", note), _aligned(view), _coarse(view)]
     there = [k for k, columns in (("visible", view.tree), ("syntax", view.words)) if columns is not None]
     for kind in {"none": [], "unilm": ["unilm"]}.get(grid, there):
         for title, note, labels, seen in make_grids(view, kind, max_grid):
@@ -255,6 +256,16 @@ def _branches(view: RowView) -> list[str]:
         for b in view.branches
     ]
     return [_h2("branches", plural(len(rows), "triple")), table(header, rows, numeric=(0,))]
+
+
+def _aligned(view: RowView) -> str:
+    """Coarse tokens, and under each the fine tokens that it covers, as a text runs."""
+    units = (
+        f'<span class="unit"><b>{esc(legible_token(coarse.string))}</b>'
+        f'<span class="dim">{esc(" ".join(legible_token(view.tokens[t].string) for t in coarse.fine))}</span></span>'
+        for coarse in view.coarse or ()
+    )
+    return f"<p>{''.join(units)}</p>"
 
 
 def _coarse(view: RowView) -> str:

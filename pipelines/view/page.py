@@ -25,6 +25,7 @@ body { background: var(--bg); color: var(--fg); font: 15px/1.5 system-ui, sans-s
   max-width: 1100px; padding: 0 1rem; }
 h1 { font-size: 1.4rem; overflow-wrap: anywhere; } h2 { font-size: 1.1rem; margin: 2rem 0 .5rem; }
 h3 { font-size: 1rem; margin: 1.2rem 0 .3rem; }
+.unit { display: inline-block; margin: 0 .8em .8em 0; } .unit > .dim { display: block; }
 .dim, figcaption, dt { color: var(--dim); } .note { border-left: 3px solid var(--m3); padding-left: .6rem; }
 .text { white-space: pre-wrap; overflow-wrap: anywhere; unicode-bidi: isolate; background: var(--soft);
   padding: .6rem; }

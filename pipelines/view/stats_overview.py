@@ -36,6 +36,7 @@ def overview(stats: Stats) -> list[tuple[str, list[str]]]:
         add("unknown coarse tokens of text", "coarse_unknown", "coarse_text_tokens")
         ratios = [_ratio(s.tally["text_tokens"], s.tally["coarse_text_tokens"]) for s in splits.values()]
         lines.append(("fine per coarse token", ratios))
+        lines += _units(stats, list(splits.values()))
     if "branch_tokens" in stats.total.tally:
         lines += _coverage(stats, list(splits.values()))
         add("tokens added by branches", "branch_tokens", "tokens")
@@ -45,6 +46,25 @@ def overview(stats: Stats) -> list[tuple[str, list[str]]]:
     if stats.total.scores:
         lines.append(("score: mean (least to greatest)", [_scores(s) for s in splits.values()]))
     return lines
+
+
+def _units(stats: Stats, splits: Sequence[SplitStats]) -> list[tuple[str, list[str]]]:
+    """What coarse tokens of text are beside [UNK]: phrases, words, pieces of words."""
+    if "coarse_pieces" not in stats.total.counters:
+        return []
+    phrases = [s.counters["coarse_phrases"] for s in splits]
+    pieces = [s.counters["coarse_pieces"] for s in splits]
+    texts = [s.tally["coarse_text_tokens"] for s in splits]
+    known = [s.tally["coarse_text_tokens"] - s.tally["coarse_unknown"] for s in splits]
+    words = [all_ - a - b for all_, a, b in zip(known, phrases, pieces, strict=True)]
+    kinds = {"phrases": phrases, "words": words, "pieces of words": pieces}
+    return [
+        (
+            f"coarse tokens that are {kind}",
+            [f"{n:,} ({share(n, of)})" for n, of in zip(counts, texts, strict=True)],
+        )
+        for kind, counts in kinds.items()
+    ]
 
 
 def _of_questions(stats: Stats, splits: Sequence[SplitStats]) -> list[tuple[str, list[str]]]:

@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import hashlib
 import os
 import pickle
 import random
@@ -18,7 +19,7 @@ from pipelines.config import ConfigError
 from pipelines.encode import stage as module
 from pipelines.encode.stage import Encode
 from pipelines.engine import RunError
-from tests.pipelines.annotated import Encoded, config_of, document, encode, make_stage, tagged
+from tests.pipelines.annotated import SAMPLES, Encoded, config_of, document, encode, make_stage, tagged
 
 ALL = ("syntax", "coarse", "tree")
 SPECIALS = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]"]
@@ -179,6 +180,27 @@ def test_the_fingerprint_is_of_what_shapes_rows(tmp_path: Path) -> None:
     different = [of(), of(seed=1), of(max_length=33), of(groups=["coarse"]), of(encode={"lowercase": False})]
     different.append(of(encode=vocab(tmp_path, "a")))
     assert len(set(different)) == len(different)
+
+
+def test_fingerprint_and_metadata_name_the_lexicon_by_its_content(tmp_path: Path) -> None:
+    def made(name: str, content: str) -> Encode:
+        (tmp_path / name).write_text(content, encoding="utf-8")
+        coarse = {"vocab": str(SAMPLES / "coarse_vocab.txt"), "phrases": str(tmp_path / name)}
+        return make_stage(tmp_path, config_of("pretrain", groups=["coarse"], encode={"coarse": coarse}))
+
+    one, same, other = (
+        made("a.txt", "more than\n"),
+        made("b.txt", "more than\n"),
+        made("a.tsv", "one of\t3\n"),
+    )
+    plain = make_stage(tmp_path, config_of("pretrain", groups=["coarse"]))
+    assert len({one.fingerprint, other.fingerprint, plain.fingerprint}) == 3
+    assert one.metadata()["lexicon"] == {
+        "name": "a.txt",
+        "sha256": hashlib.sha256(b"more than\n").hexdigest(),
+    }
+    assert one.metadata()["lexicon"]["sha256"] == same.metadata()["lexicon"]["sha256"]
+    assert "lexicon" not in plain.metadata() and other.identities()["lexicon"]["name"] == "a.tsv"
 
 
 # --- cases ------------------------------------------------------------------------------------
@@ -415,6 +437,13 @@ def test_a_missing_class_label_is_null(tmp_path: Path) -> None:
         (
             {"groups": ["coarse"], "encode": {"coarse": {"vocab": "no.txt"}}},
             r"encode\.coarse\.vocab: file .*no\.txt",
+        ),
+        (
+            {
+                "groups": ["coarse"],
+                "encode": {"coarse": {"vocab": str(SAMPLES / "coarse_vocab.txt"), "phrases": "no.tsv"}},
+            },
+            r"encode\.coarse\.phrases: file .*no\.tsv does not exist",
         ),
         ({"groups": ["tree"], "graph": {"max_length": 16}}, r"graph\.max_length is 16, less than .* 32"),
         ({"groups": ["tree"], "graph": {"max_positions": 31}}, r"graph\.max_positions is 31"),

@@ -256,6 +256,19 @@ def test_header_and_tokens(dataset: Path) -> None:
     assert coarse.split() == ["2", "[UNK]", "1", "很·3", "好·4", "很好·1"]
 
 
+def test_fine_tokens_stand_under_their_coarse_token(dataset: Path) -> None:
+    lines = printed(dataset, row=1, width=34).splitlines()
+    at = next(i for i, line in enumerate(lines) if line.startswith("coarse tokens"))
+    assert lines[at] == "coarse tokens  7 over 10 tokens"
+    assert [line.rstrip() for line in lines[at + 1 : at + 6]] == [
+        "[CLS]  苹果   [UNK]  ，  北京",
+        "[CLS]  苹 果  很 好  ，  北 京",
+        "",
+        "龘     [SEP]",
+        "[UNK]  [SEP]",
+    ]
+
+
 def test_score_is_shown_and_a_row_of_the_second_shard_is_found(dataset: Path) -> None:
     text = printed(dataset, row=3, grid="none")
     assert "train-00001-of-00002.arrow, row 0" in text

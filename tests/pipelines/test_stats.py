@@ -322,6 +322,20 @@ def test_rejects_of_both_stages_are_shown(dataset: Path) -> None:
     assert "is not a treegraft manifest" in collect(dataset).notes[0]
 
 
+def test_coarse_tokens_are_phrases_words_and_pieces(dataset: Path) -> None:
+    manifest = read_manifest(str(dataset))
+    counted = {"coarse_phrases": 2, "coarse_pieces": 1, "coarse_fallen_words": 3}
+    split = manifest.splits["train"].model_copy(update={"counters": counted})
+    write_manifest(str(dataset), manifest.model_copy(update={"splits": {"train": split}}))
+    lines = dict(overview(collect(dataset)))
+    assert (
+        lines["coarse tokens of text"][0] == "6" and lines["unknown coarse tokens of text"][0] == "1 (16.7%)"
+    )
+    assert lines["coarse tokens that are phrases"][0] == "2 (33.3%)"
+    assert lines["coarse tokens that are words"][0] == "2 (33.3%)"
+    assert lines["coarse tokens that are pieces of words"][0] == "1 (16.7%)"
+
+
 def test_no_name_means_two_things(dataset: Path) -> None:
     """The run counts all mentions, the rows hold those with branches: 7 found, 2 of them in the rows of `train`."""
     manifest = read_manifest(str(dataset))
