@@ -74,7 +74,8 @@ class AnnotateConfig(Section):
     `pkuseg` (the model that is at hand) or `pkuseg:PATH` (a folder of one); `parser`: the parser's own; `none`:
     sentences alone, for rows that need no words. Words that the corpus brings are kept."""
     user_dict: str | None = None
-    """Extra words for the Chinese segmenter, a word a line with optional count and tag; pkuseg heeds no counts."""
+    """Extra words for the Chinese segmenter, a word a line with optional count and tag; pkuseg heeds no counts. With
+    `jieba` text without these words is cut as before; `rjieba` now and then cuts it otherwise."""
     max_sentence_words: Count = 256
     """A longer sentence is cut before it is parsed, after its last comma or other mark that fits, or else at exactly
     so many words: parsing time and memory stay bounded."""

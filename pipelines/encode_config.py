@@ -14,9 +14,10 @@ class CoarseConfig(Section):
     """Coarse tokens: words and phrases, looked up in a vocabulary of their own."""
 
     vocab: str
-    """One coarse token a line, special tokens included, as in `vocab.txt`."""
+    """One coarse token a line, special tokens included, as in `vocab.txt`: words, phrases, pieces such as `##ing`."""
     phrases: str | None = None
-    """Phrases, one a line, words parted by spaces: neighbouring words that make one are taken together."""
+    """Phrases, one a line, words parted by spaces; what a TAB parts from one is not read. Neighbouring words of a
+    sentence that make one are taken together, the longest from the left."""
 
 
 class PretrainConfig(Section):

@@ -16,7 +16,7 @@ from corpora import schema
 from corpora.schema import Column
 from corpora.verify import RULES
 from pipelines.config import reference
-from tests.rows import make_rows
+from tests.rows import CLS, SEP, make_rows
 
 README = Path(__file__).parents[1] / "README.md"
 
@@ -131,6 +131,23 @@ def test_the_masks_shown_are_the_masks() -> None:
         [1, 1, 1, 1, 0],
         [1, 1, 1, 1, 1],
     ]
+
+
+def test_the_coarse_masking_shown_masks_whole_coarse_tokens() -> None:
+    text = README.read_text(encoding="utf-8")
+    code = re.search(r"<!-- coarse -->\n```python\n(.*?)```", text, re.DOTALL)
+    assert code
+    shown: dict[str, Any] = {}
+    exec(code[1], shown)  # our own README
+    masked = 0
+    for row in make_rows(20, "pretrain", schema.GROUPS, 60):
+        r = {name: np.array(value) if isinstance(value, list) else value for name, value in row.items()}
+        coarse, fine = shown["mask_coarse"](r, np.random.default_rng(0), special=(CLS, SEP))
+        assert (len(coarse), len(fine)) == (len(r["coarse_ids"]), len(r["input_ids"]))
+        assert [bool(coarse[i]) for i in r["coarse_index"]] == fine.tolist()
+        assert not fine[np.isin(r["input_ids"], (CLS, SEP))].any()
+        masked += int(coarse.sum())
+    assert masked > 20
 
 
 if __name__ == "__main__":

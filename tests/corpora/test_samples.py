@@ -426,6 +426,7 @@ def test_readme_counts_are_true() -> None:
     counts = {
         "zh/pretrain.txt": len(documents("zh")),
         "en/pretrain.txt": len(documents("en")),
+        "en/phrases.txt": len(lines("en/phrases.txt")),
         "graph.spo": len(lines("graph.spo")),
         "vocab.txt": len(lines("vocab.txt")),
         "coarse_vocab.txt": len(lines("coarse_vocab.txt")),
