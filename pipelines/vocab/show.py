@@ -49,7 +49,8 @@ def show(
                 f"{told['pieces_without_room']:,} pieces found no room (vocab.coarse.size, vocab.coarse.pieces): words "
                 "that need them are [UNK]",
                 "yellow",
-            )
+            ),
+            soft_wrap=True,
         )
     if brief:
         return
