@@ -120,7 +120,8 @@ def argsort(keys: Keys) -> NDArray[np.int64]:
 
 def locate(known: Keys, wanted: Keys) -> NDArray[np.int64]:
     """For each wanted key, the row of the last known one not above it; -1 where all are. `known` is in order."""
-    low, high = (np.searchsorted(known[0], wanted[0], side) for side in ("left", "right"))
+    high = np.searchsorted(known[0], wanted[0], "right")
+    low = np.searchsorted(known[0], wanted[0]) if len(known) > 1 else high
     for column, own in zip(known[1:], wanted[1:], strict=True):
         low, high = _bisect(column, own, low, high, np.less), _bisect(column, own, low, high, np.less_equal)
     return high - 1
