@@ -201,7 +201,7 @@ def make_config(task: str, columns: list[str], vocab: Path, parser: str = "none"
     encode: dict[str, Any] = {"tokenizer": str(vocab), "max_length": length, "columns": columns}
     if "coarse" in columns:
         encode["coarse"] = {"vocab": str(SAMPLES / "coarse_vocab.txt")}
-    labelled = {"format": "tsv", "files": "train.tsv", "label": "label"}
+    labelled = {"format": "tsv", "files": "train.tsv"} | ({"label": "label"} if task == "classify" else {})
     body = {
         "task": task,
         "language": "zh",
