@@ -1,0 +1,216 @@
+"""One shard, mapped into memory, and its columns as addresses.
+
+A batch of a shuffled epoch takes its rows from hundreds of record batches, and a call into Arrow or numpy for
+each would cost more than the rows. So the process's memory is seen as one array: a row of a mapped column is
+a place in it, and one vectorised gather collects rows from any number of shards. It is safe because every address
+is checked to lie within a mapped file when the shard is opened, and every row's bounds whenever they are used.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+from numpy.typing import NDArray
+
+from corpora.ragged import Ints, ranges
+from corpora.schema import IGNORED_LABEL
+from corpora.shards import ShardError
+
+_ALIGNMENT = 8
+"""Arrow aligns buffers to 8 bytes at least, and the system maps files on whole pages."""
+
+
+_OCTET = np.dtype(np.uint8)
+_OFFSET = np.dtype(np.int32)
+
+
+class _Memory:
+    """All addresses a process can have, from the first aligned one on, as items of one type."""
+
+    def __init__(self, dtype: np.dtype[Any]) -> None:
+        size = (2**47 - _ALIGNMENT) // dtype.itemsize
+        self.__array_interface__ = {
+            "data": (_ALIGNMENT, True),
+            "shape": (size,),
+            "typestr": dtype.str,
+            "version": 3,
+        }
+
+
+_memory: dict[np.dtype[Any], NDArray[Any]] = {}
+
+
+def _read(dtype: np.dtype[Any], places: Ints) -> NDArray[Any]:
+    if dtype not in _memory:
+        _memory[dtype] = np.asarray(_Memory(dtype))
+    return _memory[dtype].take(places)
+
+
+def _place(dtype: np.dtype[Any], addresses: Ints) -> Ints:
+    """Index in the array of all memory of the item at each address."""
+    return (addresses - _ALIGNMENT) // dtype.itemsize
+
+
+def _bits(addresses: Ints, items: Ints) -> NDArray[np.bool_]:
+    """Bit `items` of the bitmaps at `addresses`."""
+    octets = _read(_OCTET, _place(_OCTET, addresses) + (items >> 3))
+    return (octets >> (items & 7).astype(np.uint8) & 1).astype(bool)
+
+
+@dataclass(frozen=True)
+class Kind:
+    """How a column lies in memory: a list or a scalar, of numbers or of bits; or text, which Arrow handles."""
+
+    dtype: np.dtype[Any]
+    is_list: bool = False
+    is_bits: bool = False
+    is_text: bool = False
+
+    @classmethod
+    def of(cls, kind: pa.DataType) -> Kind:
+        """Of an Arrow type of the contract."""
+        item = kind.value_type if pa.types.is_list(kind) else kind
+        if pa.types.is_string(item):
+            return cls(np.dtype(object), is_text=True)
+        return cls(np.dtype(item.to_pandas_dtype()), pa.types.is_list(kind), pa.types.is_boolean(item))
+
+
+class Mapped:
+    """The columns of one shard file, mapped; closing is dropping it.
+
+    Attributes:
+        schema: of the columns read.
+        rows: rows of the file.
+        batches: its record batches, none of them empty.
+        starts: int64[b], first row of each.
+        addresses: of every column that is not text int64[3, b]: where its offsets begin (of a scalar: its
+            validity bitmap, 0 where nothing is null), where its values begin, and how many values there are.
+
+    Raises:
+        FileNotFoundError: there is no such file.
+        ShardError: not a whole Arrow IPC file, compressed, or with nulls within lists; the message says which.
+    """
+
+    def __init__(self, path: str, schema: pa.Schema | None = None) -> None:
+        """`schema` names the columns to read, and their types as they must be; without it none is read."""
+        self.path, self.schema = path, schema or pa.schema([])
+        try:
+            whole = pa.memory_map(path).read_buffer()
+            # Arrow's own selection of fields (`included_fields`) copies what it reads: all are mapped, few kept.
+            reader = pa.ipc.open_file(pa.BufferReader(whole))
+            self.file_schema: pa.Schema = reader.schema
+            every = [reader.get_batch(index) for index in range(reader.num_record_batches)]
+            self.batches = [batch.select(self.schema.names) for batch in every if batch.num_rows]
+            for batch in self.batches:
+                batch.validate()
+        except FileNotFoundError:
+            raise
+        except (pa.ArrowException, OSError, ValueError) as error:  # an empty file cannot even be mapped
+            raise ShardError(
+                f"{path} is not a whole Arrow IPC file ({error}); it was cut short or is another kind of file"
+            ) from error
+        ends = np.cumsum([0, *(batch.num_rows for batch in self.batches)], dtype=np.int64)
+        self.rows, self.starts = int(ends[-1]), ends[:-1]
+        self._low, self._high = whole.address, whole.address + whole.size
+        self.addresses = {}
+        self._checked_texts: set[tuple[str, int]] = set()
+        for field in self.schema:
+            kind = Kind.of(field.type)
+            if not kind.is_text:
+                table = [
+                    self._addresses(batch.column(field.name), field.name, kind) for batch in self.batches
+                ]
+                self.addresses[field.name] = np.array(table, dtype=np.int64).reshape(-1, 3).T
+
+    def _addresses(self, column: pa.Array, name: str, kind: Kind) -> tuple[int, int, int]:
+        buffers = column.buffers()
+        for buffer in buffers:
+            if (
+                buffer is not None
+                and buffer.size
+                and not (self._low <= buffer.address and buffer.address + buffer.size <= self._high)
+            ):
+                raise ShardError(f"{self.path} is compressed, and cannot be mapped; write it uncompressed")
+            if buffer is not None and buffer.address % _ALIGNMENT:
+                raise ShardError(f"{self.path} is not aligned to {_ALIGNMENT} bytes, as Arrow files must be")
+        if not kind.is_list:
+            if kind.is_bits and column.null_count:
+                raise ShardError(f"{self.path}: column {name!r} may not hold nulls, found one")
+            validity = buffers[0].address if column.null_count and buffers[0] is not None else 0
+            return validity, buffers[1].address, len(column)
+        items = column.values
+        if column.null_count or items.null_count:
+            raise ShardError(f"{self.path}: lists of column {name!r} may not be or hold nulls")
+        return buffers[1].address, buffers[3].address if buffers[3] is not None else self._low, len(items)
+
+    def slice(self, name: str, kind: Kind, batch: int, start: int, stop: int) -> tuple[Any, Ints]:
+        """Values and offsets (from 0) of rows start..stop-1 of a list column of a record batch, where they lie."""
+        column = self.batches[batch].column(name)
+        buffers = column.buffers()
+        offsets = np.frombuffer(buffers[1], np.int32)[start : stop + 1].astype(np.int64)
+        if offsets[0] < 0 or offsets[-1] > len(column.values) or (np.diff(offsets) < 0).any():
+            raise damaged(self.path, name)
+        low, high = int(offsets[0]), int(offsets[-1])
+        if high == low:
+            values = np.zeros(0, kind.dtype)
+        elif kind.is_bits:
+            packed = np.frombuffer(buffers[3], np.uint8)
+            values = np.unpackbits(packed[low // 8 : -(-high // 8)], bitorder="little")[low % 8 :][
+                : high - low
+            ]
+            values = values.astype(bool)
+        else:
+            values = np.frombuffer(buffers[3], kind.dtype)[low:high]
+        return values, offsets - low
+
+    def text(self, name: str, batch: int, rows: Ints) -> pa.Array:
+        """Rows of a text column of a record batch."""
+        column = self.batches[batch].column(name)
+        if (name, batch) not in self._checked_texts:
+            try:
+                column.validate(full=True)
+            except pa.ArrowException as error:
+                raise damaged(self.path, name) from error
+            self._checked_texts.add((name, batch))
+        return column.take(pa.array(rows))
+
+
+def damaged(path: str, name: str) -> ShardError:
+    """The error of a column whose offsets point outside of it."""
+    return ShardError(
+        f"{path} is damaged: column {name!r} has offsets outside its values; make the file again"
+    )
+
+
+def list_bounds(table: Ints, batch: Ints, row: Ints) -> tuple[Ints, Ints, NDArray[np.bool_]]:
+    """First item and length of lists, and which of them lie where they should.
+
+    `table` is a column's `addresses`, `batch` int64[n] its column in it and `row` int64[n] the row in that batch.
+    """
+    places = _place(_OFFSET, table[0])[batch] + row
+    starts = _read(_OFFSET, places).astype(np.int64)
+    lengths = _read(_OFFSET, places + 1) - starts
+    return starts, lengths, (starts >= 0) & (lengths >= 0) & (starts + lengths <= table[2][batch])
+
+
+def gather_lists(kind: Kind, table: Ints, batch: Ints, starts: Ints, lengths: Ints) -> NDArray[Any]:
+    """The lists' items end to end, one copy; `starts` and `lengths` as `list_bounds` found them right."""
+    if kind.is_bits:
+        return _bits(np.repeat(table[1][batch], lengths), ranges(starts, lengths))
+    return _read(kind.dtype, ranges(_place(kind.dtype, table[1])[batch] + starts, lengths))
+
+
+def gather_scalars(kind: Kind, table: Ints, batch: Ints, row: Ints) -> NDArray[Any]:
+    """A scalar column's values; nulls are -100 (NaN in floats)."""
+    values = table[1][batch]
+    if kind.is_bits:
+        return _bits(values, row)
+    values = _read(kind.dtype, _place(kind.dtype, values) + row)
+    validity = table[0][batch]
+    if (some := np.flatnonzero(validity)).size:
+        null = some[~_bits(validity[some], row[some])]
+        values[null] = np.nan if kind.dtype.kind == "f" else IGNORED_LABEL
+    return values

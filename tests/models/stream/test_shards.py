@@ -1,0 +1,321 @@
+"""Splits against what was written: every column of every task, in any order of rows; and all that can be wrong."""
+
+from __future__ import annotations
+
+import json
+import math
+import pickle
+import random
+from pathlib import Path
+
+import numpy as np
+import pyarrow as pa
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from corpora.manifest import ManifestError
+from corpora.schema import TASKS
+from corpora.shards import ShardError, ShardWriter
+from models.stream.rows import Rows
+from models.stream.shards import Split, SplitError, join_splits, open_files, open_split
+from tests.rows import (
+    GROUPS,
+    Row,
+    documents_schema,
+    make_documents,
+    make_rows,
+    rows_schema,
+    to_batch,
+    write_folder,
+)
+
+
+def folder_of(
+    path: Path, task: str = "classify", counts: tuple[int, ...] = (7, 1, 12), seed: int = 0
+) -> tuple[Path, list[Row]]:
+    """A dataset of one split, record batches of four rows; and its rows."""
+    shards = [make_rows(seed + index, task, GROUPS, count) for index, count in enumerate(counts)]
+    write_folder(path, rows_schema(task, GROUPS), {"train": shards}, task=task, max_batch_rows=4)
+    return path, [row for rows in shards for row in rows]
+
+
+def back(rows: Rows) -> list[Row]:
+    """Rows as dictionaries, as they were written."""
+    made: list[Row] = [{} for _ in range(len(rows))]
+    for name, (values, offsets) in rows.lists.items():
+        assert offsets.dtype == np.int64 and offsets[0] == 0 and offsets[-1] == len(values)
+        for index, row in enumerate(made):
+            row[name] = values[offsets[index] : offsets[index + 1]].tolist()
+    for name, column in rows.scalars.items():
+        for row, value in zip(made, column.tolist(), strict=True):
+            missing = math.isnan(value) if isinstance(value, float) else value == -100
+            row[name] = None if missing else value
+    for name, texts in rows.texts.items():
+        for row, text in zip(made, texts.to_pylist(), strict=True):
+            row[name] = text
+    return made
+
+
+@pytest.mark.parametrize("task", TASKS)
+def test_every_column_of_every_task_comes_back(tmp_path: Path, task: str) -> None:
+    folder, written = folder_of(tmp_path / "d", task)
+    names = tuple(written[0])
+    split = open_split(str(folder), "train", names)
+    assert (split.rows, len(split), split.columns) == (len(written), len(written), names)
+    rng = random.Random(task)
+    orders = [list(range(split.rows)), [rng.randrange(split.rows) for _ in range(50)], [3], [], [5, 5, 4]]
+    for start, stop in ((2, 4), (3, 9), (6, 8), (1, 20)):
+        orders.append(list(range(start, stop)))
+    for order in orders:
+        rows = split.take(np.array(order, dtype=np.int64), epoch=3)
+        assert back(rows) == [written[index] for index in order]
+        assert (
+            rows.number.tolist() == order and rows.weight.tolist() == [1.0] * len(order) and rows.epoch == 3
+        )
+
+
+@settings(max_examples=60, deadline=None)
+@given(st.data())
+def test_any_rows_slices_and_joins(tmp_path_factory: pytest.TempPathFactory, data: st.DataObject) -> None:
+    counts = tuple(data.draw(st.lists(st.integers(0, 9), min_size=1, max_size=4).filter(any)))
+    folder, written = folder_of(tmp_path_factory.mktemp("d"), "span", counts)
+    split = open_split(
+        str(folder), columns=("input_ids", "token_type_ids", "is_max_context", "answers", "answer_start")
+    )
+    order = data.draw(st.lists(st.integers(0, split.rows - 1), max_size=30))
+    rows = split.take(np.array(order, dtype=np.int64))
+    expected = [{name: written[index][name] for name in split.columns} for index in order]
+    assert [{name: row[name] for name in split.columns} for row in back(rows)] == expected
+    start = data.draw(st.integers(0, len(order)))
+    stop = data.draw(st.integers(start, len(order)))
+    assert back(rows.slice(start, stop)) == back(rows)[start:stop]
+    assert back(Rows.concatenate([rows.slice(0, start), rows.slice(start, len(order))])) == back(rows)
+    picked = data.draw(st.lists(st.integers(0, len(order) - 1), max_size=9)) if order else []
+    assert back(rows.take(np.array(picked, dtype=np.int64))) == [back(rows)[index] for index in picked]
+    assert split.lengths(rows.number).tolist() == [len(written[index]["input_ids"]) for index in order]
+
+
+def test_columns_of_one_shape_share_their_offsets(tmp_path: Path) -> None:
+    folder, _ = folder_of(tmp_path / "d")
+    split = open_split(str(folder), "train", ("input_ids", "tree_ids", "token_type_ids", "tree_branch"))
+    for order in ([1, 2, 3], [9, 2, 4]):
+        rows = split.take(np.array(order))
+        for part in (rows, rows.slice(1, 3), rows.take(np.array([2, 0])), Rows.concatenate([rows, rows])):
+            assert part.lists["input_ids"][1] is part.lists["token_type_ids"][1]
+            assert part.lists["tree_ids"][1] is part.lists["tree_branch"][1]
+            assert part.lists["tree_ids"][1] is not part.lists["input_ids"][1]
+
+
+def test_rows_in_a_row_are_not_copied(tmp_path: Path) -> None:
+    folder, _ = folder_of(tmp_path / "d")
+    split = open_split(str(folder), "train", ("input_ids",))
+    assert not split.take(np.arange(1, 4)).lists["input_ids"][0].flags.owndata
+    assert not split.take(np.arange(1, 4)).lists["input_ids"][0].flags.writeable
+
+
+def test_a_split_goes_to_another_process(tmp_path: Path) -> None:
+    folder, written = folder_of(tmp_path / "d")
+    split = open_split(str(folder), "train", tuple(written[0]))
+    for one in (split, open_files(sorted(str(p) for p in folder.glob("*.arrow")), tuple(written[0]))):
+        for other in (one, join_splits([one, one])):
+            again: Split = pickle.loads(pickle.dumps(other))
+            order = np.arange(other.rows)[::-1]
+            assert back(again.take(order)) == back(other.take(order)) == (written * 2)[: other.rows][::-1]
+
+
+def test_files_named_come_in_their_order(tmp_path: Path) -> None:
+    folder, written = folder_of(tmp_path / "d", counts=(3, 2))
+    paths = sorted((str(p) for p in folder.glob("*.arrow")), reverse=True)
+    split = open_files(paths, tuple(written[0]))
+    assert back(split.take(np.arange(5))) == written[3:] + written[:3]
+    with pytest.raises(SplitError, match="no file is named"):
+        open_files([])
+    with pytest.raises(SplitError, match=r"s3://b/x.arrow is not local: open its folder with open_split"):
+        open_files(["s3://b/x.arrow"])
+
+
+def test_rows_outside_are_refused(tmp_path: Path) -> None:
+    folder, _ = folder_of(tmp_path / "d")
+    split = open_split(str(folder))
+    for wrong in ([20], [-1], [3, 99]):
+        with pytest.raises(IndexError, match="numbered 0 to 19"):
+            split.take(np.array(wrong))
+
+
+# --- what can be wrong ------------------------------------------------------------------------
+
+
+def refused(
+    folder: Path | str, split: str | None = "train", columns: tuple[str, ...] = ("input_ids",)
+) -> str:
+    with pytest.raises((SplitError, ShardError, ManifestError)) as caught:
+        open_split(str(folder), split, columns)
+    return str(caught.value)
+
+
+@pytest.mark.parametrize(
+    ("column", "message"),
+    [
+        ("tree_ids", "comes with `encode.columns: [tree]`; add tree there and encode again"),
+        ("coarse_index", "comes with `encode.columns: [coarse]`"),
+        ("word_dfs_in", "comes with `encode.columns: [syntax]`"),
+        ("token_labels", "rows of task tag have it, these are of task 'classify'"),
+        ("choice_words", "rows of task choice have it, these are of task 'classify'"),
+        ("input_id", "no dataset has a column 'input_id'; did you mean 'input_ids'?"),
+        ("x", "no dataset has a column 'x' (README"),
+    ],
+)
+def test_a_missing_column_says_where_it_comes_from(tmp_path: Path, column: str, message: str) -> None:
+    write_folder(
+        tmp_path, rows_schema("classify", ()), {"train": [make_rows(0, "classify", (), 3)]}, task="classify"
+    )
+    assert message in refused(tmp_path, columns=("input_ids", column))
+
+
+def test_splits_that_are_not_there(tmp_path: Path) -> None:
+    schema = rows_schema("classify", ())
+    rows = make_rows(0, "classify", (), 3)
+    folder = write_folder(tmp_path / "d", schema, {"train": [rows], "dev": [[]]}, task="classify")
+    assert "has no split 'test'; it has train, dev" in refused(folder, "test")
+    assert "has several splits: name one of train, dev" in refused(folder, None)
+    assert "split 'dev' of " in refused(folder, "dev") and "holds no rows" in refused(folder, "dev")
+    assert "does not exist" in refused(tmp_path / "other")
+    (folder / "manifest.json").unlink()
+    assert "the run did not finish" in refused(folder)
+
+
+def test_folders_and_shards_of_another_kind(tmp_path: Path) -> None:
+    documents = [make_documents(0, 3)]
+    notes = write_folder(
+        tmp_path / "a", documents_schema(), {"train": documents}, stage="annotate", task="classify"
+    )
+    assert "holds annotated documents, not rows: run `treegraft encode`" in refused(notes)
+    with pytest.raises(SplitError, match="holds annotated documents, not rows"):
+        open_files([str(next(notes.glob("*.arrow")))])
+    rows = make_rows(0, "classify", (), 3)
+    for name, schema, message in (
+        ("v", rows_schema("classify", (), schema_version=2), "schema version 2, this release reads 3"),
+        ("f", rows_schema("classify", ()).remove_metadata(), "not a treegraft shard"),
+    ):
+        folder = write_folder(tmp_path / name, schema, {"train": [rows]}, task="classify")
+        assert message in refused(folder) and ".arrow" in refused(folder)
+
+
+def test_shards_of_two_configs_do_not_mix(tmp_path: Path) -> None:
+    rows = make_rows(0, "classify", (), 3)
+    for name in "ab":
+        schema = rows_schema("classify", (), fingerprint=name * 16)
+        write_folder(tmp_path / name, schema, {"train": [rows]}, task="classify")
+    paths = [str(next((tmp_path / name).glob("*.arrow"))) for name in "ab"]
+    with pytest.raises(SplitError, match="was made by another config"):
+        open_files(paths)
+
+
+def test_a_column_of_another_type_is_refused(tmp_path: Path) -> None:
+    schema = rows_schema("classify", ())
+    place = schema.get_field_index("input_ids")
+    wide = schema.set(place, pa.field("input_ids", pa.list_(pa.field("item", pa.int64(), nullable=False))))
+    folder = write_folder(tmp_path, wide, {"train": [make_rows(0, "classify", (), 3)]}, task="classify")
+    assert "column 'input_ids' is list<item: int64" in refused(folder)
+
+
+def test_joined_splits_must_mean_the_same(tmp_path: Path) -> None:
+    rows = make_rows(0, "classify", GROUPS, 3)
+    folders = {}
+    for name, changes in (("a", {}), ("b", {"vocab_size": 7}), ("c", {"labels": ["x"]})):
+        schema = rows_schema("classify", GROUPS, **changes)
+        folders[name] = str(write_folder(tmp_path / name, schema, {"train": [rows]}, task="classify"))
+    first = open_split(folders["a"])
+    for other, key in (("b", "vocab_size"), ("c", "labels")):
+        with pytest.raises(SplitError, match=f"cannot be joined: {key}"):
+            join_splits([first, open_split(folders[other])])
+    with pytest.raises(SplitError, match="open both with the same"):
+        join_splits([first, open_split(folders["a"], columns=("label",))])
+
+
+def test_damage_is_named(tmp_path: Path) -> None:
+    folder, _ = folder_of(tmp_path / "d")
+    path = folder / "train-00000-of-00003.arrow"
+    whole = path.read_bytes()
+    path.write_bytes(whole[: len(whole) // 2])
+    assert f"{path} is not a whole Arrow IPC file" in refused(folder)
+    path.write_bytes(b"")
+    assert f"{path} is not a whole Arrow IPC file" in refused(folder)
+    path.write_bytes((folder / "train-00001-of-00003.arrow").read_bytes())
+    assert "has 1 rows" in refused(folder) and "its manifest says 7 rows" in refused(folder)
+    path.unlink()
+    assert "is in the manifest, but the file is gone" in refused(folder)
+    spoilt = bytearray(whole)
+    spoilt[len(whole) // 2] ^= 255
+    path.write_bytes(bytes(spoilt))
+    with pytest.raises(ShardError, match="its hash is not the one in its manifest"):
+        open_split(str(folder), verify=True)
+
+
+@settings(max_examples=150, deadline=None)
+@given(where=st.floats(0, 1), value=st.integers(0, 255), length=st.integers(1, 64))
+def test_no_damage_crashes_the_process(
+    tmp_path_factory: pytest.TempPathFactory, where: float, value: int, length: int
+) -> None:
+    folder, written = folder_of(tmp_path_factory.mktemp("d"), counts=(9,))
+    path = next(folder.glob("*.arrow"))
+    spoilt = bytearray(path.read_bytes())
+    start = int(where * (len(spoilt) - length))
+    spoilt[start : start + length] = bytes([value]) * length
+    path.write_bytes(bytes(spoilt))
+    try:
+        split = open_split(str(folder), columns=tuple(written[0]))
+        for order in (np.arange(9), np.array([8, 2, 5])):
+            back(split.take(order))
+    except (SplitError, ShardError, UnicodeDecodeError) as error:
+        assert str(error)
+
+
+def test_offsets_that_leave_their_values_are_damage(tmp_path: Path) -> None:
+    folder, _ = folder_of(tmp_path / "d", counts=(9,))
+    path = next(folder.glob("*.arrow"))
+    clean = path.read_bytes()
+    table = pa.ipc.open_file(pa.BufferReader(clean))
+    offsets = table.get_batch(0).column("input_ids").buffers()[1].to_pybytes()
+    for wrong in (2**31 - 1, -5, int.from_bytes(offsets[4:8], "little") + 10**6):
+        changed = offsets[:8] + (wrong % 2**32).to_bytes(4, "little") + offsets[12:20]
+        path.write_bytes(clean.replace(offsets[:20], changed, 1))
+        split = open_split(str(folder))
+        for order in ([1, 2], [2, 1], [0, 1]):
+            with pytest.raises(
+                ShardError, match="is damaged: column 'input_ids' has offsets outside its values"
+            ):
+                split.take(np.array(order))
+
+
+def test_compressed_files_and_nulls_are_refused(tmp_path: Path) -> None:
+    schema = rows_schema("classify", ())
+    batch = to_batch(make_rows(0, "classify", (), 50), schema)
+    path = str(tmp_path / "x.arrow")
+    with (
+        pa.OSFile(path, "wb") as sink,
+        pa.ipc.new_file(sink, schema, options=pa.ipc.IpcWriteOptions(compression="zstd")) as out,
+    ):
+        out.write_batch(batch)
+    with pytest.raises(ShardError, match="is compressed, and cannot be mapped"):
+        open_files([path])
+    nulls = batch.set_column(
+        3, schema.field(3).with_nullable(True), pa.array([None] * 50, schema.field(3).type)
+    )
+    with pa.OSFile(path, "wb") as sink, pa.ipc.new_file(sink, nulls.schema) as out:
+        out.write_batch(nulls)
+    with pytest.raises(
+        ShardError, match=f"lists of column {schema.field(3).name!r} may not be or hold nulls"
+    ):
+        open_files([path], (schema.field(3).name,))
+
+
+def test_metadata_is_the_datasets(tmp_path: Path) -> None:
+    path = str(tmp_path / "x.arrow")
+    schema = rows_schema("classify", ())
+    with ShardWriter(path, schema) as shard:
+        shard.write(to_batch(make_rows(0, "classify", (), 2), schema))
+    split = open_files([path])
+    assert split.metadata == json.loads(schema.metadata[b"treegraft"])
+    assert split.fingerprint == "f" * 16 + "-2"
