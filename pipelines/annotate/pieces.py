@@ -55,12 +55,11 @@ class Pieces:
 
     def add(self, pieces: Sequence[Piece], language: str) -> None:
         """The next row."""
-        known = self._distinct.setdefault(language, {})
+        known, givens = self._distinct.setdefault(language, {}), self._given.setdefault(language, [])
         for text, given, start in pieces:
-            key = (text, None if given is None else given.key)
-            number = known.setdefault(key, len(known))
-            if number == len(known) - 1 and len(self._given.setdefault(language, [])) == number:
-                self._given[language].append(given)
+            number = known.setdefault((text, None if given is None else given.key), len(givens))
+            if number == len(givens):
+                givens.append(given)
             self._pieces.append((language, number, start))
         self._counts.append(len(pieces))
 

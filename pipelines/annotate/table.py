@@ -92,10 +92,9 @@ def _usable(
 
 def _fault(row: int, language: str, sides: Sequence[_Side], tools: Toolbox) -> tuple[str, str] | None:
     """Reason and detail of a row that cannot be annotated."""
-    unknown = "unknown_language", f"expected one of {', '.join(tools.known)}, found {language!r}"
     annotator = tools.annotator(language)
     if annotator is None:
-        return unknown
+        return _unknown(language, tools)
     text = sides[0].texts[row]
     blank = not text or text.isspace()
     for side in sides:
@@ -106,8 +105,12 @@ def _fault(row: int, language: str, sides: Sequence[_Side], tools: Toolbox) -> t
             if lacking == "trees" and tools.gives:
                 return "no_parse", _no_parse(piece)
             if lacking is not None:
-                return unknown
+                return _unknown(language, tools)
     return ("empty_text", "expected text, found whitespace alone") if blank else None
+
+
+def _unknown(language: str, tools: Toolbox) -> tuple[str, str]:
+    return "unknown_language", f"expected one of {', '.join(tools.known)}, found {language!r}"
 
 
 def _no_parse(piece: Piece) -> str:

@@ -94,34 +94,25 @@ class Characters:
         codes = np.frombuffer(laid.encode("utf-32-le"), "<u4")
         begins = bounds(np.fromiter(map(len, texts), np.int64, len(texts)) + 1) + 1
         kinds = self._kinds(codes, begins - 1)
+        alone = np.flatnonzero(kinds >= 0)
         rest = kinds == _REST
-        alone = kinds >= 0
         edges = np.flatnonzero(rest[1:] != rest[:-1]) + 1
-        first = edges[::2]
-        alone[first] = True
-        places = np.flatnonzero(alone)  # of characters that are tokens, and of stretches
-        sizes = np.ones(len(places), np.int64)
-        if len(first):
-            cuts = edges.tolist()
-            which = self._learned([laid[a:b] for a, b in zip(cuts[::2], cuts[1::2], strict=True)])
-            own = np.diff(self._offsets)[which]
-            at = np.searchsorted(places, first)
-            sizes[at] = own
-        offsets = bounds(sizes)
-        of_text = offsets[np.searchsorted(places, begins)]
-        ids = kinds[places]
-        starts = places
-        if len(first):
-            ids, starts = np.repeat(ids, sizes), np.repeat(places, sizes)
-        lengths = np.diff(of_text)
-        starts = starts - np.repeat(begins[:-1], lengths)
-        stops = starts + 1
-        if len(first):
-            slots, source = ranges(offsets[at], own), ranges(self._offsets[which], own)
-            ids[slots] = self._ids[source]
-            stops[slots] = starts[slots] + self._stops[source]
-            starts[slots] += self._starts[source]
-        return Pieces(ids, starts.astype(np.int32), stops.astype(np.int32), lengths)
+        cuts, first = edges.tolist(), edges[::2]
+        which = self._learned([laid[a:b] for a, b in zip(cuts[::2], cuts[1::2], strict=True)])
+        own = np.diff(self._offsets)[which]
+        offsets = bounds(own)
+        source = ranges(self._offsets[which], own)
+        slots = ranges(np.searchsorted(alone, first) + offsets[:-1], own)  # of the stretches' tokens
+        single = np.ones(len(alone) + len(slots), dtype=bool)
+        single[slots] = False
+        ids, starts, stops = (np.empty(len(single), np.int32) for _ in range(3))
+        ids[single], starts[single], stops[single] = kinds[alone], alone, alone + 1
+        at = np.repeat(first, own)
+        ids[slots] = self._ids[source]
+        starts[slots], stops[slots] = at + self._starts[source], at + self._stops[source]
+        sizes = np.diff(np.searchsorted(alone, begins) + offsets[np.searchsorted(first, begins)])
+        shift = np.repeat(begins[:-1].astype(np.int32), sizes)
+        return Pieces(ids, starts - shift, stops - shift, sizes)
 
     def _kinds(self, codes: NDArray[np.uint32], gaps: Ints) -> NDArray[np.int32]:
         """The table's values of characters, [M]; `gaps` are those that part texts."""

@@ -140,9 +140,8 @@ class Tokenizer:
                 starts, stops = starts + shift, stops + shift
             parts.append((ids, starts, stops))
             np.add.at(lengths, owners, sizes)
-        flat, starts, stops = (np.concatenate(part) for part in zip(*parts, strict=True))
-        flat[self._control[flat]] = self.unknown_id
-        return Tokens(flat, starts, stops, bounds(lengths))
+        ids, starts, stops = (np.concatenate(part) for part in zip(*parts, strict=True))
+        return Tokens(ids, starts, stops, bounds(lengths))
 
     def _encode_plainly(self, texts: list[str]) -> Pieces:
         """Tokens of texts that are no longer than a slice together."""
@@ -150,6 +149,7 @@ class Tokenizer:
         sizes = np.fromiter(map(len, encodings), np.int64, len(encodings))
         total = int(sizes.sum())
         ids = np.fromiter(chain.from_iterable([e.ids for e in encodings]), np.int32, total)
+        ids[self._control[ids]] = self.unknown_id
         pairs = chain.from_iterable(chain.from_iterable([e.offsets for e in encodings]))
         span = np.fromiter(pairs, np.int32, 2 * total).reshape(-1, 2)
         _widen(span)
