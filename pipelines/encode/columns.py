@@ -141,7 +141,7 @@ def lay_trunk(
                 for t, a, b in zip(owner, base[:, side].tolist(), ends.tolist(), strict=True)
             ]
         )
-    shift = np.repeat(base.ravel(), lengths.ravel())
+    shift = np.repeat(base.ravel().astype(np.int32), lengths.ravel())
     starts = np.zeros(int(frame.offsets_r[-1]), np.int32)
     stops = np.zeros_like(starts)
     starts[frame.inner] = tokens.starts[source] - shift

@@ -3,8 +3,8 @@
 The work is columnar: a batch of documents is tokenized into flat arrays, `pipelines.encode.assemble` chooses
 rows as spans of them, `pipelines.encode.columns` lays all columns of up to 4,096 rows out at once. Python
 touches each distinct word of a batch once (to look it up in the coarse vocabulary) and each row a few times,
-never each token. From raw Chinese text to rows, words and coarse columns included, that takes 1.2 times the
-CPU time of bare `tokenizers.encode_batch` and `jieba.cut` (`tests/bench/bench_encode.py`). Re-encoding
+never each token. From raw Chinese text to rows, words and coarse columns included, that takes as long as
+bare `tokenizers.encode_batch` and `jieba.cut` (`tests/bench/bench_encode.py`). Re-encoding
 for another tokenizer or graph reuses the annotations.
 """
 

@@ -4,8 +4,9 @@ Raw text to rows in memory (rule sentences, jieba words, tokens, assembly, colum
 bare `tokenizers.encode_batch` and bare `jieba.cut` over the same texts: one process, CPU time, the
 two taken in turns so that a busy machine slows both.
 
-Measured on 2,000 Chinese reviews (217,544 characters), median of 7 rounds: classification 1.13 times the
-bare tools, 1.20 with coarse columns; pretraining pairs 1.17 and 1.20. The bar is 1.5.
+Measured on 2,000 Chinese reviews (217,544 characters), median of 5 rounds: classification 0.85 times the
+bare tools, 0.97 with coarse columns; pretraining pairs 0.87 and 0.94: tokens cost a fraction of `encode_batch`. The bar
+is 1.2.
 
 Annotated questions to windows against bare `encode_batch` of each question with its text (`stride`): questions
 share their texts, which are tokenized once here. On CMRC 2018's trial set three times over (3,000 questions, 7,401
@@ -39,7 +40,7 @@ from tests.pipelines.annotated import DEPRELS, SAMPLES, document, table_of
 
 pytestmark = pytest.mark.bench
 
-BAR = 1.5
+BAR = 1.2
 ROUNDS = 5
 DOCUMENTS = 2000
 SPAN_BARS = (0.75, 1.0)
@@ -71,7 +72,7 @@ def cpu(work: Callable[[], Any]) -> float:
 
 @pytest.mark.parametrize("columns", [[], ["coarse"]], ids=["base", "base+coarse"])
 @pytest.mark.parametrize("task", ["classify", "pretrain"])
-def test_rows_cost_at_most_half_more_than_bare_tools(
+def test_rows_cost_little_more_than_bare_tools(
     real_data: Path, monkeypatch: pytest.MonkeyPatch, task: str, columns: list[str]
 ) -> None:
     monkeypatch.setitem(os.environ, "TOKENIZERS_PARALLELISM", "false")
