@@ -25,11 +25,11 @@ class Rows:
     """n rows of the columns asked for.
 
     Attributes:
-        number: int64[n], the number of each row in its dataset (over several joined splits, in all of them):
-            with the epoch and a seed, all that randomness about a row should depend on.
+        number: int64[n], the number of each row in its dataset (over several joined splits, in all of them).
+        epoch: int64[n], how often each row was drawn before: the epoch, counted from 0; in a mixture the epoch
+            of its split. With number and a seed all that randomness about a row should depend on.
         weight: float32[n], 1 for a row, 0 for one that only fills a batch at the end of an epoch and
             repeats another row. Losses and scores weigh by it.
-        epoch: the epoch, counted from 0, that the rows were drawn in.
         lists: of every list column `(values[m], offsets int64[n+1])`, offsets[0] = 0 and offsets[n] = m;
             row i's list is `values[offsets[i]:offsets[i+1]]`. Values have the column's own type (lists of
             booleans: bool) and may lie in a file: read-only.
@@ -39,8 +39,8 @@ class Rows:
     """
 
     number: Ints
+    epoch: Ints
     weight: NDArray[np.float32]
-    epoch: int = 0
     lists: dict[str, tuple[Array, Ints]] = field(default_factory=dict)
     scalars: dict[str, Array] = field(default_factory=dict)
     texts: dict[str, pa.Array] = field(default_factory=dict)
@@ -60,8 +60,8 @@ class Rows:
             lists[name] = values[cut[0] : cut[1]], cut[2]
         return Rows(
             self.number[start:stop],
+            self.epoch[start:stop],
             self.weight[start:stop],
-            self.epoch,
             lists,
             {name: values[start:stop] for name, values in self.scalars.items()},
             {name: values.slice(start, stop - start) for name, values in self.texts.items()},
@@ -80,8 +80,8 @@ class Rows:
             lists[name] = values[places], cut
         return Rows(
             self.number[indices],
+            self.epoch[indices],
             self.weight[indices],
-            self.epoch,
             lists,
             {name: values[indices] for name, values in self.scalars.items()},
             {name: values.take(pa.array(indices)) for name, values in self.texts.items()},
@@ -102,8 +102,8 @@ class Rows:
             lists[name] = np.concatenate([part.lists[name][0] for part in parts]), shared[key]
         return Rows(
             np.concatenate([part.number for part in parts]),
+            np.concatenate([part.epoch for part in parts]),
             np.concatenate([part.weight for part in parts]),
-            first.epoch,
             lists,
             {name: np.concatenate([part.scalars[name] for part in parts]) for name in first.scalars},
             {name: pa.concat_arrays([part.texts[name] for part in parts]) for name in first.texts},

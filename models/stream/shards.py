@@ -127,19 +127,22 @@ class Split:
         table, batch, row = self._find(rows)
         return self._bounds(table, column, batch, row)[1]
 
-    def take(self, rows: Ints, weight: Array | None = None, epoch: int = 0) -> Rows:
+    def take(self, rows: Ints, epoch: Ints | None = None, weight: Array | None = None) -> Rows:
         """The rows of these numbers (int64[n], each in 0..rows-1), in their order, a number as often as it is given.
 
         Rows that follow one another are not copied where they lie in one record batch: their values are
-        read-only. `weight` and `epoch` are passed on (without: weight 1, epoch 0).
+        read-only. `epoch` and `weight` are passed on (without: epoch 0, weight 1).
 
         Raises:
             IndexError: a number is outside the split.
             ShardError: a shard is damaged, or not as its manifest says.
         """
         table, batch, row = self._find(rows)
-        ones = np.ones(len(rows), np.float32) if weight is None else weight
-        taken = Rows(rows, ones, epoch)
+        taken = Rows(
+            rows,
+            np.zeros(len(rows), np.int64) if epoch is None else epoch,
+            np.ones(len(rows), np.float32) if weight is None else weight,
+        )
         follow = len(rows) > 0 and bool((np.diff(rows) == 1).all())
         known: list[Ints] = []
         for name, kind in self._kinds.items():

@@ -68,10 +68,12 @@ def test_every_column_of_every_task_comes_back(tmp_path: Path, task: str) -> Non
     for start, stop in ((2, 4), (3, 9), (6, 8), (1, 20)):
         orders.append(list(range(start, stop)))
     for order in orders:
-        rows = split.take(np.array(order, dtype=np.int64), epoch=3)
+        rows = split.take(np.array(order, dtype=np.int64))
         assert back(rows) == [written[index] for index in order]
         assert (
-            rows.number.tolist() == order and rows.weight.tolist() == [1.0] * len(order) and rows.epoch == 3
+            rows.number.tolist() == order
+            and rows.weight.tolist() == [1.0] * len(order)
+            and rows.epoch.tolist() == [0] * len(order)
         )
 
 
