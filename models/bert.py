@@ -1,0 +1,153 @@
+"""BERT (Devlin et al. 2019): transformers' `BertModel`, a mask that is a predicate, and the head of a task.
+
+The other models are this one with another mask, layer or embedding; their weights bear transformers' names, so
+a saved folder loads there, too. What a model is beyond its weights stands in `config.treegraft`.
+"""
+
+from __future__ import annotations
+
+from typing import Any, ClassVar
+
+import torch
+from torch import Tensor
+from transformers import BertConfig, BertModel
+from transformers.models.bert.modeling_bert import BertPreTrainedModel
+
+from models.bert_batch import FINE, SPLITS, Batch, check_dataset, check_range, need
+from models.heads import TASKS, Task
+from models.masks import Mask, same_sequence
+from models.output import Output
+
+_TIED = {
+    "cls.predictions.decoder.weight": "bert.embeddings.word_embeddings.weight",
+    "cls.predictions.decoder.bias": "cls.predictions.bias",
+}
+
+
+class Bert(BertPreTrainedModel):
+    """An encoder and the head of one task.
+
+    Attributes:
+        kind: the model's name in a recipe.
+        tasks: what it can be asked to do.
+        options: its settings beyond the task, with defaults.
+        view: columns of the dataset that its tokens are made of; `group` is theirs, where not `base`.
+        task: `models.heads.Task`.
+    """
+
+    kind: ClassVar[str] = "bert"
+    tasks: ClassVar[tuple[str, ...]] = tuple(TASKS)
+    options: ClassVar[dict[str, Any]] = {}
+    view: ClassVar[tuple[str, ...]] = FINE
+    group: ClassVar[str | None] = None
+    reads: ClassVar[tuple[str, ...]] = ("input_ids", "token_type_ids", "position_ids", "sequence_id")
+
+    def __init__(self, config: BertConfig) -> None:
+        """A model of this config, weights drawn anew; `config.treegraft` holds `task` and the options.
+
+        Raises:
+            ValueError: the task or an option is unknown.
+        """
+        super().__init__(config)
+        if config.is_decoder:
+            raise ValueError("config.is_decoder is true: masks are this project's; take an encoder")
+        self.settings = self.settings_of(config)
+        self.task: Task = TASKS[self.settings["task"]]
+        if self.task.vocabulary:
+            self._tied_weights_keys = _TIED
+        self.build(config)
+        self.post_init()
+
+    @classmethod
+    def settings_of(cls, config: BertConfig) -> dict[str, Any]:
+        """Task and options of `config.treegraft`, defaults filled in. Raises ValueError for an unknown one."""
+        given = dict(getattr(config, "treegraft", None) or {})
+        given.pop("model", None)
+        settings = {"task": "none", **cls.options, **given}
+        if unknown := sorted(set(settings) - {"task", *cls.options}):
+            known = ", ".join(cls.options) or "none"
+            raise ValueError(f"model {cls.kind!r} has no option {unknown[0]!r}; its options: {known}")
+        if settings["task"] not in cls.tasks:
+            raise ValueError(
+                f"model {cls.kind!r} has no task {settings['task']!r}; its tasks: {', '.join(cls.tasks)}"
+            )
+        return settings
+
+    def build(self, config: BertConfig) -> None:
+        """Make the modules."""
+        self.bert = BertModel(config, add_pooling_layer=self.task.pooled)
+        self.add_head(config, config.hidden_size)
+
+    def add_head(self, config: BertConfig, width: int) -> None:
+        for name, module in self.task.modules(config, width).items():
+            self.add_module(name, module)
+
+    @property
+    def columns(self) -> tuple[str, ...]:
+        """Columns of the dataset that a batch for this model is made of."""
+        choices = SPLITS.get(self.group or "", ()) if self.task.name == "choice" else ()
+        return tuple(dict.fromkeys((*self.view, *self.task.columns, *choices)))
+
+    @property
+    def mask(self) -> Mask:
+        """Who sees whom in every layer."""
+        return same_sequence
+
+    def forward(self, batch: Batch) -> Output:
+        """Loss and logits of a batch (a dict of tensors; `reads` and the labels of the task).
+
+        Raises:
+            BatchError: the batch lacks a tensor, or one holds numbers the model has no row for.
+        """
+        self.check(batch)
+        hidden, pooled = self.encode(batch)
+        return self.task.run(self, hidden, pooled, self.labelled(batch))
+
+    def encode(self, batch: Batch) -> tuple[Tensor, Tensor | None]:
+        """Hidden states of the last layer float[B, T, D], and the pooled [CLS] float[B, D] where the task has one."""
+        seen = self.bert(
+            input_ids=batch["input_ids"],
+            attention_mask=self.mask.attention(batch, self.config, dtype=self.dtype),
+            token_type_ids=batch["token_type_ids"],
+            position_ids=batch["position_ids"],
+        )
+        return seen.last_hidden_state, seen.pooler_output
+
+    def labelled(self, batch: Batch) -> Batch:
+        """The batch with labels where this model has them."""
+        return batch
+
+    def limits(self) -> dict[str, tuple[int, str]]:
+        """Exclusive upper bounds of the batch's numbers, and what sets them."""
+        config, classes = self.config, {"classify": "label", "tag": "token_labels"}
+        limits = {
+            "input_ids": (
+                config.vocab_size,
+                "the checkpoint's vocab_size; was the dataset made with its tokenizer?",
+            ),
+            "token_type_ids": (config.type_vocab_size, "the checkpoint's type_vocab_size"),
+            "position_ids": (
+                config.max_position_embeddings,
+                "the checkpoint's max_position_embeddings; lower encode.max_length",
+            ),
+        }
+        if self.task.vocabulary:
+            limits["mlm_labels"] = (config.vocab_size, "the checkpoint's vocab_size")
+        if name := classes.get(self.task.name):
+            limits[name] = (len(config.id2label or ()), "labels the model's head has")
+        return limits
+
+    def check(self, batch: Batch) -> None:
+        """Raise BatchError where the batch does not fit; compiled code does not look."""
+        need(batch, self.reads, f"model {self.kind!r}")
+        if torch.compiler.is_compiling():
+            return
+        limits = self.limits()
+        if self.task.pooled or self.task.name == "span":
+            limits["sequence_id"] = (2, f"task {self.task.name!r} reads one sequence a row: do not pack rows")
+        check_range(batch, limits, f"model {self.kind!r}")
+
+    def check_dataset(self, metadata: dict[str, Any]) -> None:
+        """Raise BatchError where a dataset of this metadata does not fit: vocabulary and labels."""
+        labels = len(self.config.id2label or ()) if self.task.name in ("classify", "tag") else None
+        check_dataset(metadata, self.config.vocab_size, labels, self.settings.get("coarse_vocab_size"))

@@ -1,0 +1,129 @@
+"""What a model reads of a dataset and of a batch: named, and checked before a device sees it.
+
+An id or a position that an embedding has no row for stops a GPU with an assert that names neither the column nor the
+cure; and a missing column would be a bare KeyError. Here both say what to do.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from corpora.schema import GROUPS, IGNORED_LABEL, TASKS, row_columns
+
+Batch = Mapping[str, Tensor]
+
+FINE = ("input_ids", "token_type_ids")
+TREE = (
+    "tree_ids",
+    "tree_token_type_ids",
+    "tree_soft_positions",
+    "tree_branch",
+    "tree_mention",
+    "branch_parents",
+)
+SYNTAX = ("word_index", "word_dfs_in", "word_dfs_out")
+COARSE = ("coarse_ids", "coarse_token_type_ids")
+"""Columns of the dataset that each view of a row is made of; `choice` rows need those of `SPLITS` too."""
+
+SPLITS = {
+    "tree": ("choice_tree", "choice_branches"),
+    "syntax": ("choice_words",),
+    "coarse": ("choice_coarse",),
+}
+
+_GROUPS = {c.name: c.group for task in TASKS for c in row_columns(task, GROUPS)}
+_MADE_OF = {
+    "branch": "tree",
+    "mention": "tree",
+    "parent": "tree",
+    "trunk_index": "tree",
+    "dfs_in": "syntax",
+    "dfs_out": "syntax",
+    "sentence": "syntax",
+    "coarse_input_ids": "coarse",
+    "coarse_token_type_ids": "coarse",
+    "coarse_position_ids": "coarse",
+    "coarse_sequence_id": "coarse",
+    "coarse_mlm_labels": "coarse",
+}
+"""Column group of the dataset that each tensor of a batch is made of, where it is not `base`."""
+
+
+class BatchError(ValueError):
+    """A batch or a dataset that does not fit the model; the message says what was expected and what to do."""
+
+
+def need(batch: Batch, names: Iterable[str], who: str) -> None:
+    """Raise BatchError for the first of these tensors that the batch lacks; `who` reads them."""
+    for name in names:
+        if name not in batch:
+            group = _MADE_OF.get(name)
+            cure = f"it is made of the {group!r} columns: add {group!r} to encode.columns" if group else ""
+            has = f"the batch has {', '.join(sorted(batch))}"
+            raise BatchError(f"{who} reads {name!r}; {cure or has}")
+
+
+def need_columns(columns: Iterable[str], present: Iterable[str], who: str) -> None:
+    """Raise BatchError for the first dataset column that `who` needs and that is not among those present."""
+    has = set(present)
+    for name in columns:
+        if name not in has:
+            group = _GROUPS.get(name, "base")
+            cure = (
+                f"add {group!r} to encode.columns and run `treegraft encode` again"
+                if group in GROUPS and group != "base"
+                else "rows of this task do not have it: preprocess the corpus for the task"
+            )
+            raise BatchError(f"{who} needs column {name!r}, which the dataset lacks; {cure}")
+
+
+def check_range(batch: Batch, limits: Mapping[str, tuple[int, str]], who: str) -> None:
+    """Raise BatchError where a tensor of ids or labels reaches its limit, or is below 0 (a label of -100 is none).
+
+    `limits`: by tensor's name its limit (exclusive) and what sets it. One number for each bound leaves the device.
+    """
+    checked = [
+        (name, limit, why) for name, (limit, why) in limits.items() if name in batch and batch[name].numel()
+    ]
+    if not checked:
+        return
+    bounds = torch.stack([bound for name, _, _ in checked for bound in _bounds(name, batch[name])]).tolist()
+    for (name, limit, why), least, most in zip(checked, bounds[::2], bounds[1::2], strict=True):
+        if least < 0 or most >= limit:
+            found = most if most >= limit else least
+            raise BatchError(f"{who}: {name} holds {found:,}, expected 0 to {limit - 1:,} ({why})")
+
+
+def _bounds(name: str, x: Tensor) -> tuple[Tensor, Tensor]:
+    if "label" in name:  # none is as good as any
+        x = torch.where(x == IGNORED_LABEL, 0, x)
+    least, most = torch.aminmax(x)
+    return least.long(), most.long()
+
+
+def check_dataset(
+    metadata: Mapping[str, Any], vocab_size: int, labels: int | None, coarse_vocab_size: int | None
+) -> None:
+    """Raise BatchError where a dataset's metadata (`corpora.schema.read_metadata`) does not fit a model's sizes.
+
+    A model may have more rows of embeddings than the dataset has tokens (they are often rounded up), never fewer.
+    `labels`: classes the model's head has, None where it has none.
+    """
+    for name, size, model in (
+        ("vocab_size", vocab_size, "the checkpoint's vocabulary"),
+        ("coarse_vocab_size", coarse_vocab_size, "the model's coarse vocabulary"),
+    ):
+        if size is not None and (metadata.get(name) or 0) > size:
+            raise BatchError(
+                f"the dataset's {name} is {metadata[name]:,}, {model} has {size:,} tokens: they were made "
+                "for different tokenizers; encode the dataset with the checkpoint's own (encode.tokenizer)"
+            )
+    if labels is not None and metadata.get("labels") and len(metadata["labels"]) != labels:
+        raise BatchError(
+            f"the dataset has {len(metadata['labels'])} labels ({', '.join(map(str, metadata['labels'][:5]))}, ...), "
+            f"the model's head {labels}: load it with the dataset's labels"
+        )

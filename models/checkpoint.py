@@ -1,0 +1,175 @@
+"""Models from checkpoints, and checkpoints from models: folders and hub ids as transformers has them.
+
+Any BERT checkpoint starts any model: weights are found by transformers' names, and what a checkpoint lacks (a head,
+a layer of SG-Net) is drawn anew and named in `model.drawn`. A checkpoint without an encoder's weights is refused,
+since a model with random weights trains without a sound. Weights are read from safetensors, or from a
+pytorch_model.bin as weights alone (never as code), and written as safetensors.
+"""
+
+from __future__ import annotations
+
+import json
+import pickle
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import torch
+from safetensors import SafetensorError
+from transformers import AutoConfig, BertConfig
+
+from models.bert import Bert
+from models.kbert import KBert
+from models.sgnet import SGNet
+
+MODELS: dict[str, type[Bert]] = {model.kind: model for model in (Bert, KBert, SGNet)}
+"""By name, as in a recipe."""
+
+
+class CheckpointError(ValueError):
+    """A checkpoint that cannot be loaded as asked; the message says why and what to do."""
+
+
+def load(
+    source: str | Path,
+    model: str | None = None,
+    task: str | None = None,
+    *,
+    labels: Sequence[str] | None = None,
+    attention: str = "sdpa",
+    dtype: torch.dtype = torch.float32,
+    revision: str = "main",
+    **options: Any,
+) -> Bert:
+    """A model with the weights of a folder or hub id.
+
+    Args:
+        source: folder (config.json and weights), or id on the hub.
+        model: of `MODELS`; default: what the folder was saved as, or else `bert`.
+        task: of `models.heads.TASKS`; default: what the folder was saved for, or else `none`.
+        labels: names of the classes of `classify` and `tag`, in the dataset's order (its metadata's `labels`);
+            default: the checkpoint's.
+        attention: `sdpa`, `eager` or `flex_attention`.
+        dtype: of the weights.
+        revision: of a hub id: a branch, tag or commit.
+        options: settings of the model (`MODELS[...].options`); default: what the folder was saved with.
+
+    Raises:
+        CheckpointError: there is no such checkpoint, it is damaged, no BERT, or lacks weights of the encoder.
+    """
+    config = read_config(source, revision)
+    kind = _configure(config, model, task, labels, options)
+    try:
+        made, info = kind.from_pretrained(
+            str(source),
+            config=config,
+            revision=revision,
+            attn_implementation=attention,
+            dtype=dtype,
+            output_loading_info=True,
+            ignore_mismatched_sizes=True,
+        )
+    except (OSError, SafetensorError, pickle.UnpicklingError, RuntimeError) as error:
+        raise CheckpointError(f"weights of {source} cannot be read: {_first_line(error)}") from error
+    _complete(made, info, source)
+    return made
+
+
+def new(
+    config: BertConfig,
+    model: str = "bert",
+    task: str = "none",
+    *,
+    labels: Sequence[str] | None = None,
+    attention: str = "sdpa",
+    **options: Any,
+) -> Bert:
+    """A model of a config with weights drawn from torch's random state. Arguments and errors as of `load`."""
+    config = BertConfig.from_dict(config.to_dict())
+    made = _configure(config, model, task, labels, options)._from_config(
+        config, attn_implementation=attention
+    )
+    made.drawn = tuple(sorted(made.state_dict()))
+    return made
+
+
+def save(model: Bert, folder: str | Path) -> None:
+    """Write config.json and model.safetensors, which `load` and transformers' own classes read.
+
+    `config.architectures` names transformers' class of the same weights, so that its pipelines find it.
+    """
+    model.save_pretrained(str(folder))
+    path = Path(folder) / "config.json"
+    config = json.loads(path.read_text(encoding="utf-8"))
+    config["architectures"] = [model.task.like]
+    path.write_text(json.dumps(config, indent=2, sort_keys=True) + "\n", encoding="utf-8")
+
+
+def read_config(source: str | Path, revision: str = "main") -> BertConfig:
+    """The config of a folder or hub id. Raises CheckpointError where there is none, or it is no BERT's."""
+    try:
+        config = AutoConfig.from_pretrained(str(source), revision=revision)
+    except (OSError, ValueError) as error:
+        raise CheckpointError(
+            f"{source} is no checkpoint: expected a folder with config.json and weights, or an id on the hub; "
+            f"{_first_line(error)}"
+        ) from error
+    if not isinstance(config, BertConfig) or config.model_type != "bert":
+        raise CheckpointError(
+            f"{source} holds a model of type {config.model_type!r}, expected 'bert': the models here are BERT's "
+            "encoder with other masks"
+        )
+    return config
+
+
+def _configure(
+    config: BertConfig,
+    model: str | None,
+    task: str | None,
+    labels: Sequence[str] | None,
+    options: dict[str, Any],
+) -> type[Bert]:
+    """Write what is asked for into the config, over what it was saved with; the class to make."""
+    saved = dict(getattr(config, "treegraft", None) or {})
+    name = model or saved.get("model", "bert")
+    if name not in MODELS:
+        raise CheckpointError(f"model is {name!r}, expected one of {', '.join(MODELS)}")
+    kind = MODELS[name]
+    kept = {key: value for key, value in saved.items() if key == "task" or key in kind.options}
+    config.treegraft = {**kept, **options, "model": name, "task": task or saved.get("task", "none")}
+    if labels is not None:
+        config.id2label = dict(enumerate(labels))
+        config.label2id = {label: number for number, label in enumerate(labels)}
+    if config.treegraft["task"] in ("regress", "choice"):
+        config.num_labels = 1
+    if config.treegraft["task"] == "regress":
+        config.problem_type = "regression"
+    try:
+        config.treegraft.update(kind.settings_of(config))
+    except ValueError as error:
+        raise CheckpointError(str(error)) from None
+    return kind
+
+
+def _complete(model: Bert, info: dict[str, Any], source: str | Path) -> None:
+    """Keep the names of weights that were drawn anew; refuse a checkpoint whose encoder was."""
+    other = {name: (had, has) for name, had, has in info["mismatched_keys"]}
+    model.drawn = tuple(sorted({*info["missing_keys"], *other}))
+    needed = [
+        name for name in model.drawn if name.startswith("bert.") and not name.startswith("bert.pooler.")
+    ]
+    if needed:
+        name = needed[0]
+        why = (
+            f"is {tuple(other[name][0])} there, {tuple(other[name][1])} by its config"
+            if name in other
+            else "is not there"
+        )
+        raise CheckpointError(
+            f"{source} lacks {len(needed):,} of the encoder's weights: {name} {why}; expected the names of "
+            "transformers' BERT (convert a checkpoint of UER with models.uer)"
+        )
+
+
+def _first_line(error: BaseException) -> str:
+    return (str(error).strip().splitlines() or [type(error).__name__])[0]

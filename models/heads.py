@@ -1,0 +1,235 @@
+"""Tasks: what is predicted from an encoder's hidden states, and the loss.
+
+A task is the modules of its head and one function from hidden states to `Output`, so that every model takes every
+task that makes sense for it. Modules bear the names that transformers gives them, so that a saved folder is one of
+its `BertFor...` models.
+
+Shapes: B rows, T positions, D width of hidden states, V vocabulary, C classes, Q questions, M masked positions.
+Rows of weight 0 (`row_weight`) and labels of -100 count in no loss.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor, nn
+from transformers import BertConfig
+from transformers.models.bert.modeling_bert import BertOnlyMLMHead, BertOnlyNSPHead, BertPreTrainingHeads
+
+from corpora.schema import IGNORED_LABEL
+from models.bert_batch import Batch, need
+from models.output import Output, widened
+
+Modules = Callable[[BertConfig, int], dict[str, nn.Module]]
+Run = Callable[[nn.Module, Tensor, Tensor | None, Batch], Output]
+
+
+@dataclass(frozen=True)
+class Task:
+    """One task.
+
+    Attributes:
+        name: as in a recipe.
+        modules: of a config and the width of hidden states the head's modules by name.
+        run: (model, hidden float[B, T, D], pooled float[B, D] or None, batch) -> Output. Without labels in the
+            batch there are logits and no loss.
+        columns: of the dataset, that hold the labels.
+        pooled: it reads [CLS] through BERT's pooler.
+        vocabulary: it predicts tokens, with the word embeddings as its last layer.
+        like: transformers' class of the same weights.
+    """
+
+    name: str
+    modules: Modules
+    run: Run
+    columns: tuple[str, ...] = ()
+    pooled: bool = False
+    vocabulary: bool = False
+    like: str = "BertModel"
+
+
+def row_labels(batch: Batch, name: str) -> Tensor | None:
+    """Labels int64[B, ...] of the batch, -100 in rows of weight 0; None where it has none."""
+    if name not in batch:
+        return None
+    labels = batch[name].long()
+    if (weight := batch.get("row_weight")) is None or len(weight) != len(labels):
+        return labels
+    return labels.masked_fill((weight == 0).view(-1, *[1] * (labels.ndim - 1)), IGNORED_LABEL)
+
+
+def predict_tokens(output: Output, name: str, head: nn.Module, hidden: Tensor, labels: Tensor | None) -> None:
+    """Masked language modelling (BERT, Devlin et al. 2019, section 3.1, task 1).
+
+    With labels int64[B, T] only the positions that have one go through the head, a seventh of the work and memory
+    at the usual rate: logits float[M, V], in the order of positions. Without: float[B, T, V].
+    """
+    if labels is None:
+        output.logits[name] = head(hidden)
+        return
+    chosen = labels != IGNORED_LABEL
+    output.logits[name] = head(hidden[chosen])
+    output.add_classes(name, output.logits[name], labels[chosen])
+
+
+def _mlm(model: nn.Module, hidden: Tensor, pooled: Tensor | None, batch: Batch) -> Output:
+    output = Output()
+    predict_tokens(output, "mlm", model.cls.predictions, hidden, row_labels(batch, "mlm_labels"))
+    return output
+
+
+def _nsp(model: nn.Module, hidden: Tensor, pooled: Tensor | None, batch: Batch) -> Output:
+    """Next sentence prediction (section 3.1, task 2): logits float[B, 2], 0 = B follows A."""
+    output = Output(logits={"nsp": model.cls.seq_relationship(pooled)})
+    if (labels := row_labels(batch, "label")) is not None:
+        output.add_classes("nsp", output.logits["nsp"], labels)
+    return output
+
+
+def _pretrain(model: nn.Module, hidden: Tensor, pooled: Tensor | None, batch: Batch) -> Output:
+    """Both losses added up. Rows without a pair have no label (-100), and no second loss."""
+    output, second = _mlm(model, hidden, pooled, batch), _nsp(model, hidden, pooled, batch)
+    output.logits.update(second.logits)
+    if "nsp" in second.parts:
+        output.add("nsp", second.parts["nsp"] * second.counts["nsp"].clamp(min=1), second.counts["nsp"])
+    return output
+
+
+def _classify(model: nn.Module, hidden: Tensor, pooled: Tensor | None, batch: Batch) -> Output:
+    """Logits `classify` float[B, C] from the pooled [CLS]."""
+    output = Output(logits={"classify": model.classifier(model.dropout(pooled))})
+    if (labels := row_labels(batch, "label")) is not None:
+        output.add_classes("classify", output.logits["classify"], labels)
+    return output
+
+
+def _regress(model: nn.Module, hidden: Tensor, pooled: Tensor | None, batch: Batch) -> Output:
+    """Score `regress` float[B] from the pooled [CLS]; the loss is the squared error to `label_score`, where not NaN."""
+    score = model.classifier(model.dropout(pooled)).squeeze(-1)
+    output = Output(logits={"regress": score})
+    if "label_score" in batch:
+        add_squares(output, "regress", score, batch)
+    return output
+
+
+def add_squares(output: Output, name: str, score: Tensor, batch: Batch) -> None:
+    """Add the squared error of score float[B] to the batch's `label_score`."""
+    wanted = batch["label_score"].to(score.dtype)
+    counted = ~wanted.isnan()
+    if "row_weight" in batch:
+        counted = counted & (batch["row_weight"] > 0)
+    error = torch.where(counted, widened(score - wanted), 0)
+    output.add(name, (error * error).sum(), counted.sum())
+
+
+def _tag(model: nn.Module, hidden: Tensor, pooled: Tensor | None, batch: Batch) -> Output:
+    """Logits `tag` float[B, T, C]; labels `token_labels` int64[B, T] stand on first pieces of trunk tokens."""
+    output = Output(logits={"tag": model.classifier(model.dropout(hidden))})
+    if (labels := row_labels(batch, "token_labels")) is not None:
+        output.add_classes("tag", output.logits["tag"], labels)
+    return output
+
+
+def _span(model: nn.Module, hidden: Tensor, pooled: Tensor | None, batch: Batch) -> Output:
+    """Logits `start` and `stop` float[B, T]: of an answer's first token, and its last (section 4.2).
+
+    A question without an answer has it on [CLS] (section 4.3), where start and stop of the dataset lie then (0, and
+    1, exclusive). Padding is no candidate, so a row's loss does not depend on how far it was padded. The loss is the
+    mean of both.
+    """
+    need(batch, ("sequence_id",), "task 'span'")
+    both = model.qa_outputs(hidden)
+    both = both.masked_fill((batch["sequence_id"] == 0)[..., None], torch.finfo(both.dtype).min)
+    start, stop = both.unbind(-1)
+    output = Output(logits={"start": start, "stop": stop})
+    first, last = row_labels(batch, "answer_start"), row_labels(batch, "answer_stop")
+    if first is not None and last is not None:
+        losses = Output()
+        losses.add_classes("start", start, first)
+        losses.add_classes("stop", stop, torch.where(last > 0, last - 1, last))
+        count = losses.counts["start"]
+        for name, part in losses.parts.items():
+            output.add(name, part * count / 2, count)
+    return output
+
+
+def _choice(model: nn.Module, hidden: Tensor, pooled: Tensor | None, batch: Batch) -> Output:
+    """Scores `choice` float[B], one for each choice from its pooled [CLS]; a softmax over those of one question."""
+    score = model.classifier(model.dropout(pooled)).squeeze(-1)
+    output = Output(logits={"choice": score})
+    if "label" in batch:
+        add_choices(output, "choice", score, batch)
+    return output
+
+
+def add_choices(output: Output, name: str, score: Tensor, batch: Batch) -> None:
+    """Add the cross entropy of `label` int64[Q] under score float[B]; `choices` int64[B] says whose choice a row is."""
+    need(batch, ("choices",), "task 'choice'")
+    label, question = batch["label"].long(), batch["choices"]
+    own = question == torch.arange(len(label), device=score.device)[:, None]
+    if "row_weight" in batch:
+        own = own & (batch["row_weight"] > 0)
+    first = own.int().argmax(1)
+    # A question of padding rows alone has no candidates, so it cannot be asked.
+    asked = own.any(1) & (label != IGNORED_LABEL)
+    scores = score.masked_fill(~own, torch.finfo(score.dtype).min)
+    output.add_classes(name, scores, torch.where(asked, first + label, IGNORED_LABEL))
+
+
+def _none(model: nn.Module, hidden: Tensor, pooled: Tensor | None, batch: Batch) -> Output:
+    return Output(logits={"hidden": hidden})
+
+
+def classifier(classes: int | None) -> Modules:
+    """Modules of a linear classifier behind dropout; None: as many classes as the config has labels."""
+
+    def modules(config: BertConfig, width: int) -> dict[str, nn.Module]:
+        rate = config.classifier_dropout
+        dropout = nn.Dropout(config.hidden_dropout_prob if rate is None else rate)
+        return {"dropout": dropout, "classifier": nn.Linear(width, classes or config.num_labels)}
+
+    return modules
+
+
+TASKS = {
+    task.name: task
+    for task in (
+        Task("none", lambda c, w: {}, _none),
+        Task("mlm", lambda c, w: {"cls": BertOnlyMLMHead(c)}, _mlm, vocabulary=True, like="BertForMaskedLM"),
+        Task(
+            "nsp",
+            lambda c, w: {"cls": BertOnlyNSPHead(c)},
+            _nsp,
+            ("label",),
+            True,
+            like="BertForNextSentencePrediction",
+        ),
+        Task(
+            "pretrain",
+            lambda c, w: {"cls": BertPreTrainingHeads(c)},
+            _pretrain,
+            ("label",),
+            True,
+            True,
+            "BertForPreTraining",
+        ),
+        Task("classify", classifier(None), _classify, ("label",), True, like="BertForSequenceClassification"),
+        Task(
+            "regress", classifier(1), _regress, ("label_score",), True, like="BertForSequenceClassification"
+        ),
+        Task("tag", classifier(None), _tag, ("token_labels",), like="BertForTokenClassification"),
+        Task(
+            "span",
+            lambda c, w: {"qa_outputs": nn.Linear(w, 2)},
+            _span,
+            ("answer_start", "answer_stop"),
+            like="BertForQuestionAnswering",
+        ),
+        Task(
+            "choice", classifier(1), _choice, ("label", "choice_lengths"), True, like="BertForMultipleChoice"
+        ),
+    )
+}
+"""By name. `none` gives hidden states `hidden` float[B, T, D]."""

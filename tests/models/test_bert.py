@@ -1,0 +1,203 @@
+"""BERT: equal to transformers' classes on the same weights; masks, labels and errors."""
+
+from __future__ import annotations
+
+import pytest
+import torch
+import transformers
+from torch import Tensor
+
+from models import checkpoint
+from models.bert_batch import BatchError
+from models.heads import TASKS
+from tests.models.tiny import fine_batch, tiny
+
+LABELS = ["a", "b", "c"]
+
+
+def attention_mask(batch: dict[str, Tensor]) -> dict[str, Tensor]:
+    return {
+        "input_ids": batch["input_ids"],
+        "token_type_ids": batch["token_type_ids"],
+        "attention_mask": (batch["sequence_id"] > 0).long(),
+    }
+
+
+def pair(task: str, tmp_path):
+    """Our model of a task and transformers' own, loaded from what ours saved."""
+    torch.manual_seed(1)
+    ours = checkpoint.new(tiny(), "bert", task, labels=LABELS if task in ("classify", "tag") else None).eval()
+    checkpoint.save(ours, tmp_path)
+    theirs = (
+        getattr(transformers, ours.task.like).from_pretrained(tmp_path, attn_implementation="sdpa").eval()
+    )
+    return ours, theirs
+
+
+@pytest.mark.parametrize("padded", [False, True])
+@pytest.mark.parametrize("task", sorted(set(TASKS) - {"choice"}))
+def test_equals_transformers_bit_for_bit(task, padded, tmp_path):
+    ours, theirs = pair(task, tmp_path)
+    batch = fine_batch([12, 9, 5] if padded else [12, 12])
+    real = batch["sequence_id"] > 0
+    with torch.no_grad():
+        mine, reference = ours(batch).logits, theirs(**attention_mask(batch))
+    wanted = {
+        "none": lambda: {"hidden": reference.last_hidden_state},
+        "pretrain": lambda: {"mlm": reference.prediction_logits, "nsp": reference.seq_relationship_logits},
+        "span": lambda: {"start": reference.start_logits, "stop": reference.end_logits},
+        "regress": lambda: {"regress": reference.logits[:, 0]},
+    }.get(task, lambda: {task: reference.logits})()
+    assert set(mine) == set(wanted)
+    for name, value in wanted.items():
+        per_token = value.ndim > 1 and value.shape[1] == real.shape[1]
+        where = real if per_token else slice(None)
+        assert torch.equal(mine[name][where], value[where]), name
+
+
+@pytest.mark.parametrize("task", ["mlm", "pretrain", "nsp", "classify", "regress", "tag", "span"])
+def test_losses_equal_transformers(task, tmp_path):
+    ours, theirs = pair(task, tmp_path)
+    batch = fine_batch([12, 12, 12])
+    tokens = torch.where(torch.arange(36).view(3, 12) % 4 == 1, torch.arange(36).view(3, 12) % 3, -100)
+    mine, names = {
+        "mlm": ({"mlm_labels": tokens}, {"labels": tokens}),
+        "nsp": ({"label": torch.tensor([1, 0, 1])}, {"labels": torch.tensor([1, 0, 1])}),
+        "pretrain": (
+            {"mlm_labels": tokens, "label": torch.tensor([1, 0, 1])},
+            {"labels": tokens, "next_sentence_label": torch.tensor([1, 0, 1])},
+        ),
+        "classify": ({"label": torch.tensor([2, 0, 1])}, {"labels": torch.tensor([2, 0, 1])}),
+        "regress": ({"label_score": torch.tensor([2.0, 0.5, 1])}, {"labels": torch.tensor([2.0, 0.5, 1])}),
+        "tag": ({"token_labels": tokens}, {"labels": tokens}),
+        "span": (
+            {"answer_start": torch.tensor([0, 3, 7]), "answer_stop": torch.tensor([1, 5, 8])},
+            {"start_positions": torch.tensor([0, 3, 7]), "end_positions": torch.tensor([0, 4, 7])},
+        ),
+    }[task]
+    output = ours({**batch, **mine})
+    torch.testing.assert_close(output.loss, theirs(**attention_mask(batch), **names).loss)
+    torch.testing.assert_close(output.loss, sum(output.parts.values()))
+
+
+def test_choices_of_unequal_numbers_are_softmaxed_by_question(tmp_path):
+    ours, theirs = pair("choice", tmp_path)
+    batch = fine_batch([9, 7, 8, 9, 6])
+    labelled = {**batch, "choices": torch.tensor([0, 0, 0, 1, 1]), "label": torch.tensor([2, 0])}
+    output = ours(labelled)
+    scores = output.logits["choice"]
+    expected = -(scores[:3].log_softmax(0)[2] + scores[3:].log_softmax(0)[0]) / 2
+    torch.testing.assert_close(output.loss, expected)
+    reference = theirs(**{name: x[None, :3] for name, x in attention_mask(batch).items()}).logits[0]
+    torch.testing.assert_close(scores[:3], reference)
+    unasked = ours({**labelled, "label": torch.tensor([2, -100])})
+    torch.testing.assert_close(unasked.loss, -scores[:3].log_softmax(0)[2])
+    assert unasked.counts["choice"] == 1
+
+
+def test_rows_of_weight_zero_and_missing_labels_count_nothing():
+    torch.manual_seed(0)
+    for task, labels in {
+        "classify": {"label": torch.tensor([1, 0, -100, 2])},
+        "regress": {"label_score": torch.tensor([1.0, 3.0, float("nan"), 2.0])},
+        "tag": {"token_labels": torch.tensor([[1] * 8, [0] * 8, [-100] * 8, [2] * 8])},
+        "span": {"answer_start": torch.tensor([1, 2, -100, 3]), "answer_stop": torch.tensor([2, 4, -100, 5])},
+        "mlm": {"mlm_labels": torch.tensor([[1] * 8, [0] * 8, [-100] * 8, [2] * 8])},
+    }.items():
+        model = checkpoint.new(tiny(), "bert", task, labels=LABELS).eval()
+        batch = {**fine_batch([8] * 4), **labels}
+        batch["row_weight"] = torch.tensor([1.0, 1.0, 1.0, 0.0])
+        two = {name: x[:2] for name, x in batch.items()}
+        torch.testing.assert_close(model(batch).loss, model(two).loss)
+        none = {name: x[2:] for name, x in batch.items()}
+        output = model(none)
+        assert output.loss == 0 and all(n == 0 for n in output.counts.values())
+        output.loss.backward()
+        assert all(p.grad is None or p.grad.isfinite().all() for p in model.parameters())
+
+
+def test_padding_changes_no_loss():
+    torch.manual_seed(0)
+    model = checkpoint.new(tiny(), "bert", "span").eval()
+    labels = {"answer_start": torch.tensor([0]), "answer_stop": torch.tensor([1])}
+    short = fine_batch([7])
+    long = {name: torch.nn.functional.pad(x, (0, 5)) if x.ndim == 2 else x for name, x in short.items()}
+    torch.testing.assert_close(model({**short, **labels}).loss, model({**long, **labels}).loss)
+
+
+def test_packed_sequences_are_as_if_alone():
+    torch.manual_seed(0)
+    model = checkpoint.new(tiny(), "bert", "none").eval()
+    alone = fine_batch([5, 7])
+    packed = {
+        name: torch.cat([alone[name][0, :5], alone[name][1, :7]])[None]
+        for name in ("input_ids", "token_type_ids", "position_ids")
+    }
+    packed["sequence_id"] = torch.tensor([[1] * 5 + [2] * 7])
+    together, apart = model(packed).logits["hidden"], model(alone).logits["hidden"]
+    torch.testing.assert_close(together[0, :5], apart[0, :5])
+    torch.testing.assert_close(together[0, 5:], apart[1])
+
+
+@pytest.mark.parametrize("attention", ["eager", "flex_attention"])
+def test_other_attentions_agree(attention):
+    config = tiny()
+    torch.manual_seed(0)
+    model = checkpoint.new(config, "bert", "none").eval()
+    other = checkpoint.new(config, "bert", "none", attention=attention).eval()
+    other.load_state_dict(model.state_dict())
+    batch = fine_batch([12, 9, 5])
+    real = batch["sequence_id"] > 0
+    with torch.no_grad():
+        torch.testing.assert_close(
+            model(batch).logits["hidden"][real], other(batch).logits["hidden"][real], atol=1e-5, rtol=1e-5
+        )
+
+
+def test_numbers_without_a_row_are_refused_by_name():
+    model = checkpoint.new(tiny(), "bert", "classify", labels=LABELS)
+    batch = {**fine_batch([12, 9]), "label": torch.tensor([0, 2])}
+    for name, value, says in (
+        ("input_ids", 61, "input_ids holds 61, expected 0 to 60.*tokenizer"),
+        ("token_type_ids", 2, "token_type_ids holds 2.*type_vocab_size"),
+        ("position_ids", 40, "position_ids holds 40, expected 0 to 39.*max_length"),
+        ("position_ids", -1, "position_ids holds -1"),
+        ("sequence_id", 2, "do not pack"),
+    ):
+        wrong = batch[name].clone()
+        wrong[1, 3] = value
+        with pytest.raises(BatchError, match=says):
+            model({**batch, name: wrong})
+    with pytest.raises(BatchError, match="label holds 3, expected 0 to 2"):
+        model({**batch, "label": torch.tensor([0, 3])})
+    del batch["sequence_id"]
+    with pytest.raises(BatchError, match="reads 'sequence_id'; the batch has input_ids"):
+        model(batch)
+
+
+def test_a_dataset_of_another_vocabulary_or_labels_is_refused():
+    model = checkpoint.new(tiny(), "bert", "classify", labels=LABELS)
+    model.check_dataset({"vocab_size": 61, "labels": LABELS})
+    with pytest.raises(BatchError, match="vocab_size is 62, the checkpoint's vocabulary has 61"):
+        model.check_dataset({"vocab_size": 62})
+    with pytest.raises(BatchError, match="2 labels"):
+        model.check_dataset({"vocab_size": 61, "labels": ["a", "b"]})
+
+
+def test_half_precision_runs_and_its_loss_is_single():
+    model = checkpoint.new(tiny(), "bert", "mlm").to(torch.bfloat16)
+    batch = fine_batch([12, 9])
+    loss = model(
+        {**batch, "mlm_labels": torch.where(batch["input_ids"] % 5 == 1, batch["input_ids"], -100)}
+    ).loss
+    assert loss.dtype == torch.float32
+    loss.backward()
+
+
+def test_columns_of_each_task():
+    columns = {
+        task: checkpoint.new(tiny(), "bert", task).columns for task in ("none", "mlm", "choice", "span")
+    }
+    assert columns["none"] == columns["mlm"] == ("input_ids", "token_type_ids")
+    assert columns["choice"] == ("input_ids", "token_type_ids", "label", "choice_lengths")
+    assert columns["span"] == ("input_ids", "token_type_ids", "answer_start", "answer_stop")
