@@ -9,11 +9,11 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from itertools import chain, compress
+from itertools import compress
 
 import numpy as np
 
-from pipelines.annotate.sentences import split_sentences
+from pipelines.annotate.sentences import split_texts
 from pipelines.ragged import Ints, bounds
 
 
@@ -50,10 +50,7 @@ class Words(Spans):
 
 def sentences_of(texts: Sequence[str], language: str, *, lines: bool = False) -> Spans:
     """Sentences of each text by the rules of `pipelines.annotate.sentences`, or its lines."""
-    split = [split_sentences(text, language, lines=lines) for text in texts]
-    starts = np.fromiter(chain.from_iterable(s[0] for s in split), dtype=np.int64)
-    stops = np.fromiter(chain.from_iterable(s[1] for s in split), dtype=np.int64)
-    return Spans(starts, stops, bounds([len(s[0]) for s in split]))
+    return Spans(*split_texts(texts, language, lines=lines))
 
 
 def side_by_side(forms: list[str], counts: Ints, sentences: Spans) -> Words:

@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+import json
 import re
+from itertools import pairwise
+from pathlib import Path
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from pipelines.annotate.sentences import split_sentences
+from pipelines.annotate.sentences import split_sentences, split_texts
+from tests.pipelines.literal_sentences import literal_cuts
 
 
 def split(text: str, language: str) -> list[str]:
@@ -155,3 +159,40 @@ def test_a_sentence_may_be_a_line(language: str) -> None:
         "Sean",
         "One. Two.\u2028三。四",
     ]
+
+
+# --- many texts at once ---------------------------------------------------------------------------
+
+MARKS = st.sampled_from([*'。！？!?.….，,;:-/=&甲乙aB1２一“”‘’（）()《》"＂[]{} \n', "..", "...", "。。"])
+RUNS = st.one_of(MARKS, MARKS, ALPHABET)
+
+
+def hold_to_the_letter(texts: list[str]) -> None:
+    starts, stops, offsets = (array.tolist() for array in split_texts(texts, "zh"))
+    assert len(offsets) == len(texts) + 1
+    for text, first, last in zip(texts, offsets, offsets[1:], strict=False):
+        cuts = [0, *literal_cuts(text), len(text)]
+        expected = [text[a:b].strip() for a, b in pairwise(cuts)]
+        found = [text[a:b] for a, b in zip(starts[first:last], stops[first:last], strict=True)]
+        assert found == [sentence for sentence in expected if sentence], text
+
+
+@settings(max_examples=300, deadline=None)
+@given(st.lists(st.lists(RUNS, max_size=40).map("".join), max_size=6))
+def test_texts_at_once_are_split_as_one_by_one(texts: list[str]) -> None:
+    hold_to_the_letter(texts)
+
+
+@given(st.lists(st.lists(ALPHABET, max_size=40).map("".join), max_size=6), st.sampled_from(["zh", "en"]))
+@pytest.mark.parametrize("lines", [False, True])
+def test_texts_know_nothing_of_each_other(lines: bool, texts: list[str], language: str) -> None:
+    starts, stops, offsets = (array.tolist() for array in split_texts(texts, language, lines=lines))
+    alone = [split_sentences(text, language, lines=lines) for text in texts]
+    spans = list(pairwise(offsets))
+    assert [(starts[a:b], stops[a:b]) for a, b in spans] == alone
+
+
+def test_real_texts_are_split_to_the_letter(real_data: Path) -> None:
+    reviews = (real_data / "kbert/chnsenticorp/dev.tsv").read_text(encoding="utf-8").split("\n")
+    abstracts = (real_data / "clue/csl.jsonl").read_text(encoding="utf-8").splitlines()[:500]
+    hold_to_the_letter(reviews + ["\n".join(reviews)] + [json.loads(line)["abst"] for line in abstracts])
