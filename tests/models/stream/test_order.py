@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from models.stream.order import KINDS, Order, permuted
 
 
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=80, deadline=None)
 @given(size=st.integers(1, 300) | st.integers(2**16 - 2, 2**18), key=st.integers(0, 2**64 - 1))
 @example(size=2**16 + 1, key=0)
 @example(size=2**17, key=1)

@@ -77,7 +77,7 @@ def test_every_column_of_every_task_comes_back(tmp_path: Path, task: str) -> Non
         )
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=30, deadline=None)
 @given(st.data())
 def test_any_rows_slices_and_joins(tmp_path_factory: pytest.TempPathFactory, data: st.DataObject) -> None:
     counts = tuple(data.draw(st.lists(st.integers(0, 9), min_size=1, max_size=4).filter(any)))
@@ -255,7 +255,7 @@ def test_damage_is_named(tmp_path: Path) -> None:
         open_split(str(folder), verify=True)
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=60, deadline=None)
 @given(where=st.floats(0, 1), value=st.integers(0, 255), length=st.integers(1, 64))
 def test_no_damage_crashes_the_process(
     tmp_path_factory: pytest.TempPathFactory, where: float, value: int, length: int

@@ -1,0 +1,267 @@
+"""Batches, one after the other, from anywhere on and again from there.
+
+No worker is the sensible default: rows are read by a few vectorised calls for some batches at once, and shipping
+a batch from another process costs about what making it does. Workers pay where the collator's own work is much;
+each takes every n-th handful of batches, and ships it as one block of memory.
+"""
+
+from __future__ import annotations
+
+import io
+import itertools
+import pickle
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
+from itertools import chain, islice, starmap
+from typing import Any, Generic, TypeVar, cast
+
+import numpy as np
+import torch
+from torch.utils.data import DataLoader, IterableDataset, get_worker_info
+
+from models.stream.batches import Batches, Cursor, Ends, Grouping, Step
+from models.stream.order import Kind, Order, Ordering
+from models.stream.rows import Rows
+from models.stream.shards import Split
+
+T = TypeVar("T")
+STATE_VERSION = 1
+_ROWS_AT_ONCE = 1024
+"""Rows that are read at once, and shipped at once by a worker; a batch if that is more."""
+_ALIGNMENT = 64
+
+
+class StateError(ValueError):
+    """A state that does not fit the stream it is loaded into; the message names what differs."""
+
+
+class Loader(Generic[T]):
+    """Batches of a split: `for batch in loader` gives the rest of the current epoch, the next loop the next epoch.
+
+        loader = Loader(split, 64, seed=1, collate=collate)
+        for batch in loader: ...
+        state = loader.state_dict()       # after the batch last given, also in the middle of an epoch
+
+    The batches are the same for any number of workers, and over all ranks for any number of ranks. Every rank
+    takes the same number of steps an epoch.
+
+    Args:
+        split: the rows; of a mixture the joined splits.
+        batch_size: rows of a batch over all ranks, a multiple of `ranks`.
+        order: `sequential`, `block` (the default), `global`, or an `Ordering` such as a `Mixture`.
+        seed: of the order.
+        collate: what makes a batch of `Rows`; without it batches are `Rows`.
+        grouping: batches of like lengths instead of `batch_size` rows (`Grouping`).
+        ends: `pad` or `drop`, see `Batches`; `describe()` says what that means here.
+        rank, ranks: which share of every batch is given.
+        workers: processes that read ahead, 0 or more.
+        block, window: of order `block`: rows of a block, blocks that are mixed.
+        pin_memory: workers' batches lie in pinned memory, for copying to a GPU.
+
+    Raises:
+        ValueError: a setting is wrong, or an epoch would have no batch; the message says which.
+    """
+
+    def __init__(
+        self,
+        split: Split,
+        batch_size: int = 64,
+        *,
+        order: Kind | Ordering = "block",
+        seed: int = 0,
+        collate: Callable[[Rows], T] | None = None,
+        grouping: Grouping | None = None,
+        ends: Ends = "pad",
+        rank: int = 0,
+        ranks: int = 1,
+        workers: int = 0,
+        block: int = 4096,
+        window: int = 16,
+        pin_memory: bool = False,
+    ) -> None:
+        if workers < 0:
+            raise ValueError(f"workers must be 0 or more, found {workers}")
+        if not 0 <= rank < max(ranks, 1):
+            raise ValueError(f"rank must be from 0 to ranks - 1 = {ranks - 1}, found {rank}")
+        ordering = Order(order, split.rows, seed, block, window) if isinstance(order, str) else order
+        self._split = split
+        self._batches = Batches(ordering, batch_size, ranks, ends, grouping, split.lengths)
+        self._reader = _Reader(split, self._batches, rank, collate)
+        self._workers, self._pin = workers, pin_memory
+        self._cursor = Cursor(0, 0)
+        self._source: Iterator[tuple[T, Cursor]] | None = None
+
+    @property
+    def epoch(self) -> int:
+        """The epoch of the next batch, from 0."""
+        return self._cursor.epoch
+
+    def __len__(self) -> int:
+        """Batches that the next loop gives: the rest of the current epoch."""
+        return self._batches.left(self._cursor)
+
+    def __iter__(self) -> Iterator[T]:
+        epoch = self._cursor.epoch
+        while self._cursor.epoch == epoch:
+            if self._source is None:
+                self._source = self._read()
+            batch, self._cursor = next(self._source)
+            yield batch
+
+    def describe(self) -> str:
+        """One line for logs: rows, batches, and what becomes of the end of an epoch."""
+        batches = self._batches
+        rows = f"{batches.order.length:,} rows an epoch of {self._split.name}"
+        if batches.grouping is not None:
+            return f"{rows}, in batches of like lengths, filled up with rows of weight 0 for {batches.ranks} ranks"
+        count, over = batches.left(Cursor(0, 0)), batches.left_over()
+        done = "added with weight 0 to fill the last" if batches.ends == "pad" else "left out"
+        shared = f" over {batches.ranks} ranks" if batches.ranks > 1 else ""
+        return f"{rows}: {count:,} batches of {batches.size:,}{shared}, {over:,} rows {done}"
+
+    # --- state --------------------------------------------------------------------------------
+
+    def state_dict(self) -> dict[str, Any]:
+        """Where the stream stands after the batch last given, and what it must find again; ready for JSON."""
+        return {"version": STATE_VERSION, **self._cursor._asdict(), "stream": self._identity()}
+
+    def load_state_dict(self, state: Mapping[str, Any]) -> None:
+        """Go on after the batch that was last given when `state` was taken: exactly the rows that remain.
+
+        Ranks, workers, `ends` and `collate` may differ, and without a grouping `batch_size`.
+
+        Raises StateError where the order, its seed, the rows or the grouping differ, or the state is none.
+        """
+        if state.get("version") != STATE_VERSION:
+            raise StateError(
+                f"this is no state of a stream that this release reads: version {state.get('version')!r}"
+            )
+        found, mine = dict(state.get("stream") or {}), self._identity()
+        for key in dict.fromkeys([*mine, *found]):
+            if mine.get(key) != found.get(key):
+                raise StateError(
+                    f"the state was taken from a stream whose {key} is {found.get(key)!r}, here it is "
+                    f"{mine.get(key)!r}: the rows that remain are known only with the same"
+                )
+        numbers = [state.get(name) for name in Cursor._fields]
+        if not all(isinstance(n, int) and not isinstance(n, bool) and n >= 0 for n in numbers):
+            raise StateError(
+                f"epoch, position and batch of a state must be whole numbers from 0 on, found {numbers}"
+            )
+        cursor = Cursor(*cast("list[int]", numbers))
+        if cursor.position > self._batches.order.length or (cursor.batch and self._batches.grouping is None):
+            raise StateError(
+                f"the state stands at {cursor}, outside an epoch of {self._batches.order.length:,} rows"
+            )
+        self._cursor, self._source = self._batches.settled(cursor), None
+
+    def _identity(self) -> dict[str, Any]:
+        grouping = self._batches.grouping
+        same = {"data": self._split.fingerprint, **self._batches.order.identity}
+        return same | (
+            {"grouping": [grouping.window, grouping.column, grouping.identity]}
+            if grouping is not None
+            else {}
+        )
+
+    def _read(self) -> Iterator[tuple[T, Cursor]]:
+        if not self._workers:
+            return chain.from_iterable(self._reader.handfuls(self._cursor, 0, 1))
+        loader = DataLoader(
+            _Handfuls(self._reader, self._cursor),
+            batch_size=None,
+            num_workers=self._workers,
+            collate_fn=_as_it_is,
+            pin_memory=self._pin,
+        )
+        return chain.from_iterable(starmap(unpack, loader))
+
+
+@dataclass(frozen=True)
+class _Reader(Generic[T]):
+    """What reads a rank's share of batches, here or in a worker. It knows nothing of the loader, so that nothing
+    holds worker processes when the loader is dropped."""
+
+    split: Split
+    batches: Batches
+    rank: int
+    collate: Callable[[Rows], T] | None
+
+    def handfuls(self, cursor: Cursor, worker: int, workers: int) -> Iterator[list[tuple[T, Cursor]]]:
+        """Every `workers`-th handful of batches, read at once, each with where the stream stands after it."""
+        steps = self.batches.steps(cursor)
+        count = max(_ROWS_AT_ONCE * self.batches.ranks // self.batches.size, 1)
+        for number in itertools.count():
+            handful = list(islice(steps, count))
+            if number % workers == worker:
+                yield self._read(handful)
+
+    def _read(self, handful: list[Step]) -> list[tuple[T, Cursor]]:
+        shares = [self.batches.share(step, self.rank) for step in handful]
+        rows = self.split.take(*(np.concatenate(parts) for parts in zip(*shares, strict=True)))
+        made, start = [], 0
+        for step, share in zip(handful, shares, strict=True):
+            part = rows.slice(start, start + len(share[0]))
+            start += len(share[0])
+            made.append((cast(T, part) if self.collate is None else self.collate(part), step.after))
+        return made
+
+
+class _Handfuls(IterableDataset):
+    """What a worker process iterates; torch starts it, and asks the workers in turn."""
+
+    def __init__(self, reader: _Reader[Any], cursor: Cursor) -> None:
+        self._reader, self._cursor = reader, cursor
+
+    def __iter__(self) -> Iterator[Any]:
+        info = get_worker_info()
+        return map(pack, self._reader.handfuls(self._cursor, info.id, info.num_workers))
+
+
+def _as_it_is(value: Any) -> Any:
+    return value
+
+
+# --- shipping ---------------------------------------------------------------------------------
+
+
+class _Pickler(pickle.Pickler):
+    """Tensors as numpy arrays, whose memory protocol 5 leaves to `pack`."""
+
+    def reducer_override(self, value: Any) -> Any:
+        if isinstance(value, torch.Tensor) and value.device.type == "cpu" and not value.requires_grad:
+            try:
+                return torch.from_numpy, (value.numpy(),)
+            except TypeError:  # numpy has no such type
+                return NotImplemented
+        return NotImplemented
+
+
+def pack(value: Any) -> tuple[torch.Tensor, list[int], bytes]:
+    """All arrays and tensors in `value` in one block of shared memory, the end of each in it, and what is around.
+
+    A message to another process costs one file handle for each tensor in it; this makes it one.
+    """
+    buffers: list[pickle.PickleBuffer] = []
+    body = io.BytesIO()
+    _Pickler(body, protocol=5, buffer_callback=buffers.append).dump(value)
+    raws = [buffer.raw() for buffer in buffers]
+    ends, at = [], 0
+    for raw in raws:
+        at = -(-at // _ALIGNMENT) * _ALIGNMENT + raw.nbytes
+        ends.append(at)
+    memory = torch.empty(max(at, 1), dtype=torch.uint8).share_memory_()
+    view = memory.numpy()
+    for raw, end in zip(raws, ends, strict=True):
+        view[end - raw.nbytes : end] = raw
+    return memory, ends, body.getvalue()
+
+
+def unpack(memory: torch.Tensor, ends: list[int], body: bytes) -> Any:
+    """What `pack` was given; its arrays and tensors lie in `memory`."""
+    view, parts, at = memoryview(memory.numpy()), [], 0
+    for end in ends:
+        start = -(-at // _ALIGNMENT) * _ALIGNMENT
+        parts.append(view[start:end])
+        at = end
+    return pickle.loads(body, buffers=parts)  # noqa: S301  # from a worker of this process, never from a file
