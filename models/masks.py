@@ -5,7 +5,7 @@ Q, K]), FlexAttention's `mask_mod`, and whatever the attention of a transformers
 Masks compose: `same_sequence & visible`, `same_sequence & unilm("seq2seq")`.
 
 In a batch (a dict of tensors, B rows of T tokens) every mask here lets a token see itself, and `same_sequence` lets
-a padding token see nothing else; so does every `&` and `|` of them, and no softmax runs over nothing. `~` gives no
+padding see nothing else; so does every `&` and `|` of them, and no softmax runs over nothing. `~` gives no
 such promise: what sees nothing is undefined, and differs between implementations of attention.
 
 The dense form is made by numpy on one core, which takes a tenth of the time of torch's broadcasting: numbers are
@@ -25,9 +25,13 @@ from transformers import PretrainedConfig
 from transformers.masking_utils import create_bidirectional_mask
 
 Batch = Mapping[str, Tensor]
-Sees = Callable[[Sequence[Any], Sequence[Any]], Any]
-"""(query's numbers, key's numbers) -> bool, in shapes that broadcast. Made of operators only, so that it runs on numpy,
-on torch, and inside FlexAttention."""
+Numbers = Sequence[Any]
+Sees = Callable[[Numbers, Numbers], Any]
+"""(query's numbers, key's numbers) -> bool, in shapes that broadcast."""
+Bind = Callable[[Mapping[str, Any]], tuple[list[Any], Sees]]
+"""Columns, [B, T] or [B] each, to the numbers that are compared, int[B, T] each, and the comparison.
+
+Made of operators alone, as the comparison is, so that numpy, torch and FlexAttention all run it."""
 
 LM_KINDS = ("bidirectional", "left_to_right", "right_to_left", "seq2seq")
 """UniLM's language models; `lm_kind` of a batch is the index here."""
@@ -40,12 +44,11 @@ _BLOCK = 1 << 18
 class Mask:
     """A predicate over the tokens of a batch, made by the functions below and by `&`, `|` and `~`.
 
-    `columns`: what it reads of the batch. `bind(batch)` gives the numbers that are compared, int[B, T] each, and the
-    comparison.
+    `columns`: what it reads of the batch.
     """
 
     columns: tuple[str, ...]
-    bind: Callable[[Batch], tuple[list[Tensor], Sees]]
+    bind: Bind
 
     def __and__(self, other: Mask) -> Mask:
         return self._with(other, lambda a, b: a & b)
@@ -54,14 +57,14 @@ class Mask:
         return self._with(other, lambda a, b: a | b)
 
     def __invert__(self) -> Mask:
-        def bind(batch: Batch) -> tuple[list[Tensor], Sees]:
+        def bind(batch: Mapping[str, Any]) -> tuple[list[Any], Sees]:
             numbers, sees = self.bind(batch)
             return numbers, lambda q, k: ~sees(q, k)
 
         return Mask(self.columns, bind)
 
     def _with(self, other: Mask, join: Callable[[Any, Any], Any]) -> Mask:
-        def bind(batch: Batch) -> tuple[list[Tensor], Sees]:
+        def bind(batch: Mapping[str, Any]) -> tuple[list[Any], Sees]:
             (mine, first), (theirs, second) = self.bind(batch), other.bind(batch)
             n = len(mine)
             return mine + theirs, lambda q, k: join(first(q[:n], k[:n]), second(q[n:], k[n:]))
@@ -74,15 +77,17 @@ class Mask:
         `queries`: the queries wanted, all T by default. `prefix`: of the columns' names, such as `coarse_`. Raises
         KeyError if the batch lacks a column.
         """
-        numbers, sees = self._bind(batch, prefix)
-        if numbers[0].device.type != "cpu":
-            return sees([x[:, None, queries, None] for x in numbers], [x[:, None, None, :] for x in numbers])
-        keys = [_smallest(x.numpy()) for x in numbers]
+        columns = self._read(batch, prefix)
+        if any(x.device.type != "cpu" for x in columns.values()):
+            numbers, sees = self.bind(columns)
+            return sees([x[:, None, queries, None] for x in numbers], [x[:, None, None] for x in numbers])
+        numbers, sees = self.bind({name: x.numpy() for name, x in columns.items()})
+        keys = [_smallest(x) for x in numbers]
         return torch.from_numpy(_compare([x[:, queries] for x in keys], keys, sees))[:, None]
 
     def mask_mod(self, batch: Batch, *, prefix: str = "") -> Callable[[Any, Any, Any, Any], Tensor]:
         """FlexAttention's form: (row, head, query, key) -> bool, for `create_block_mask`. Raises as `dense` does."""
-        numbers, sees = self._bind(batch, prefix)
+        numbers, sees = self.bind(self._read(batch, prefix))
         return lambda b, h, q, k: sees([x[b, q] for x in numbers], [x[b, k] for x in numbers])
 
     def attention(
@@ -112,11 +117,11 @@ class Mask:
         least = torch.finfo(dtype).min
         return torch.zeros(seen.shape, dtype=dtype, device=seen.device).masked_fill_(~seen, least)
 
-    def _bind(self, batch: Batch, prefix: str) -> tuple[list[Tensor], Sees]:
+    def _read(self, batch: Batch, prefix: str) -> dict[str, Tensor]:
         missing = [prefix + name for name in self.columns if prefix + name not in batch]
         if missing:
             raise KeyError(f"this mask reads {', '.join(missing)}; the batch has {', '.join(sorted(batch))}")
-        return self.bind({name: batch[prefix + name] for name in self.columns})
+        return {name: batch[prefix + name] for name in self.columns}
 
 
 def _smallest(numbers: np.ndarray) -> np.ndarray:
@@ -137,36 +142,33 @@ def _compare(queries: list[np.ndarray], keys: list[np.ndarray], sees: Sees) -> n
     return made
 
 
-def _index(like: Tensor) -> Tensor:
-    return torch.arange(like.shape[-1], device=like.device).expand(like.shape)
+def _index(like: Any) -> Any:
+    """0, 1, ... of every token, int[T], beside a column [B, T] of numpy or torch."""
+    if isinstance(like, np.ndarray):
+        return np.arange(like.shape[-1])
+    return torch.arange(like.shape[-1], device=like.device)
 
 
 # --- padding and packing ----------------------------------------------------------------------
 
-
-def _bind_sequence(batch: Batch) -> tuple[list[Tensor], Sees]:
-    sequence = batch["sequence_id"]
-    own = torch.where(sequence > 0, sequence, -1 - _index(sequence))
-    return [own], lambda q, k: q[0] == k[0]
-
-
-same_sequence = Mask(("sequence_id",), _bind_sequence)
-"""Tokens of one sequence see each other; a padding token (`sequence_id` 0) sees itself alone."""
+same_sequence = Mask(("sequence_id",), lambda batch: ([batch["sequence_id"]], lambda q, k: q[0] == k[0]))
+"""Tokens of one sequence see each other. Padding is a sequence of its own, 0: nobody sees it, and it sees itself."""
 
 
 # --- K-BERT -----------------------------------------------------------------------------------
 
 
-def _bind_visible(batch: Batch) -> tuple[list[Tensor], Sees]:
+def _bind_visible(batch: Mapping[str, Any]) -> tuple[list[Any], Sees]:
     branch, mention, parent = batch["branch"], batch["mention"], batch["parent"]
     # Two numbers that are each other's negative where one sees the other across branches. Where both are 0, both are
     # of the trunk, which sees itself anyway.
-    anchor = torch.where(branch == 0, -1 - mention, 1 + mention)
+    anchor = mention + 1
+    anchor = anchor - 2 * anchor * (branch == 0)
     if (
-        parent.device.type == "cpu" and not parent.any()
-    ):  # of one level, as in the paper; elsewhere asking would wait
+        isinstance(parent, np.ndarray) and not parent.any()
+    ):  # all branches hang from the trunk, as in the paper
         return [branch, anchor], lambda q, k: (q[0] == k[0]) | (q[1] == -k[1])
-    root = torch.where(parent > 0, -parent, branch)
+    root = branch - (branch + parent) * (parent > 0)
     return [branch, anchor, root], lambda q, k: (q[0] == k[0]) | (q[1] == -k[1]) | (q[2] == -k[2])
 
 
@@ -195,10 +197,10 @@ def syntax(direction: str = "ancestors") -> Mask:
     if direction not in ("ancestors", "descendants"):
         raise ValueError(f"direction is {direction!r}, expected 'ancestors' or 'descendants'")
 
-    def bind(batch: Batch) -> tuple[list[Tensor], Sees]:
+    def bind(batch: Mapping[str, Any]) -> tuple[list[Any], Sees]:
         start, stop = batch["dfs_in"], batch["dfs_out"]
         alone, index = stop <= start, _index(start)
-        start, stop = torch.where(alone, -1 - index, start), torch.where(alone, -index, stop)
+        start, stop = start - (start + 1 + index) * alone, stop - (stop + index) * alone  # -1 - index, -index
 
         def upwards(q: Sequence[Any], k: Sequence[Any]) -> Any:
             return (k[0] <= q[0]) & (q[0] < k[1])
@@ -223,14 +225,14 @@ def unilm(kind: str | None = None) -> Mask:
     if kind is not None and kind not in LM_KINDS:
         raise ValueError(f"kind is {kind!r}, expected one of {', '.join(LM_KINDS)}")
 
-    def bind(batch: Batch) -> tuple[list[Tensor], Sees]:
+    def bind(batch: Mapping[str, Any]) -> tuple[list[Any], Sees]:
         segment = batch["token_type_ids"]
         index = _index(segment)
-        orders = (torch.zeros_like(index), index, -index, torch.where(segment == 0, -1, index))
-        order = orders[LM_KINDS.index(kind) if kind else 0]
-        if kind is None:
-            for number, other in enumerate(orders):
-                order = torch.where(batch["lm_kind"][:, None] == number, other, order)
+        orders = (0 * index, index, -index, index - (index + 1) * (segment == 0))
+        if kind:
+            order = orders[LM_KINDS.index(kind)] + 0 * segment
+        else:
+            order = sum(x * (batch["lm_kind"][:, None] == n) for n, x in enumerate(orders))
         return [order], lambda q, k: k[0] <= q[0]
 
     return Mask(("token_type_ids",) if kind else ("token_type_ids", "lm_kind"), bind)

@@ -79,7 +79,7 @@ def unilm(kind: str, row: Row) -> Seen:
 
 
 def matrix(packs: Sequence[Sequence[Seen]], width: int) -> np.ndarray:
-    """bool[B, width, width]: sequences packed into rows see nothing of each other, padding sees itself."""
+    """bool[B, width, width]: sequences packed into rows see nothing of each other; padding is on the diagonal."""
     made = np.zeros((len(packs), width, width), np.bool_)
     for row, pack in zip(made, packs, strict=True):
         start = 0
