@@ -56,13 +56,13 @@ class Read(Step):
 
     name = "ngrams-read"
 
-    def __init__(self, work: Work, source: Source) -> None:
+    def __init__(self, work: Work, source: Source, stand_in: str | None = None) -> None:
         super().__init__(work)
-        self._source = source
+        self._source, self._stand_in = source, stand_in
 
     @property
     def fingerprint(self) -> str:
-        return self.work.fingerprint(self.name, self._source.fingerprint)
+        return self.work.fingerprint(self.name, self._source.fingerprint, self._stand_in)
 
     def schema(self) -> pa.Schema:
         return WINDOWS
@@ -81,7 +81,7 @@ class Read(Step):
 
     def _write(self, block: Block, window: int, before: int, held: list[Words], out: BlockWriter) -> int:
         """Write a window, before which the block's others have so many words in their vocabularies."""
-        found = number(held)
+        found = number(held, self._stand_in)
         count = len(found.vocabulary)
         lists = pa.ListArray.from_arrays(pa.array(bounds(found.lengths), pa.int32()), pa.array(found.numbers))
         write_columns(self.work.window(SENTENCES, block, window, ".arrow"), words=lists)

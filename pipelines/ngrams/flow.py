@@ -58,7 +58,7 @@ class Outcome:
     sentences: int
     words: int
     special_words: int
-    """Left out: what the text holds of `<s>`, `</s>`, `<unk>` and `<UNK>`."""
+    """Left out, or replaced: what the text holds of `<s>`, `</s>`, `<unk>` and `<UNK>`."""
     vocabulary: int
     """Different words, and three special ones."""
     counted: list[int]
@@ -83,6 +83,8 @@ class Estimation:
         order: 2 to 5.
         prune, fallback: as in `estimate.estimate`.
         longest, min_count: what `frequent` gives: n-grams of 2 to `longest` words, seen at least so often.
+        stand_in: the word that special ones of the text become, a word like any other; None: they are left out, as
+            `lmplz` does, and words that did not stand side by side become neighbours.
     """
 
     source: Source
@@ -96,6 +98,7 @@ class Estimation:
     longest: int = 0
     min_count: int = 1
     range_rows: int = RANGE_ROWS
+    stand_in: str | None = None
     counters: Counter[str] = field(default_factory=Counter)
     """What the steps counted: sentences, words, special_words."""
     _finished: tuple[Work, engine.Run] | None = None
@@ -117,7 +120,7 @@ class Estimation:
             min_count=self.min_count,
         )
         self._make_folders(work)
-        read = engine.Run(Read(work, self.source), self.blocks, work.path(READ), self.inputs)
+        read = engine.Run(Read(work, self.source, self.stand_in), self.blocks, work.path(READ), self.inputs)
         for record in self._stage("read", read, execute):
             self.counters.update(record.counters)
         made_of = json.dumps(read.key, sort_keys=True).encode()

@@ -57,8 +57,12 @@ class Numbered(NamedTuple):
     """Words that stood in the text and are none, `LEFT_OUT`."""
 
 
-def number(some: Sequence[Words]) -> Numbered:
-    """Words of one part of the corpus after another, numbered together."""
+def number(some: Sequence[Words], stand_in: str | None = None) -> Numbered:
+    """Words of one part of the corpus after another, numbered together.
+
+    Args:
+        stand_in: the word that special ones become; None: they are left out, and their neighbours meet.
+    """
     encoded = (
         pa.chunked_array([words.words for words in some], pa.string())
         .dictionary_encode()
@@ -70,6 +74,10 @@ def number(some: Sequence[Words]) -> Numbered:
     special = pc.is_in(own, value_set=pa.array(LEFT_OUT)).to_numpy(zero_copy_only=False)
     if not special.any():
         return Numbered(numbers.astype(np.uint32), own, lengths, 0)
+    if stand_in is not None:
+        renamed = pc.if_else(pa.array(special), stand_in, own).dictionary_encode()
+        codes = renamed.indices.to_numpy().astype(np.uint32)
+        return Numbered(codes[numbers], renamed.dictionary, lengths, int(special[numbers].sum()))
     kept = ~special[numbers]
     edges = np.append(0, np.cumsum(kept))[bounds(lengths)]
     left = (np.cumsum(~special) - 1)[numbers[kept]].astype(np.uint32)

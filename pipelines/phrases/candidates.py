@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 from pipelines.language import primary_language
 from pipelines.phrases.config import PhrasesConfig, WordKind
 from pipelines.phrases.model import Model
+from pipelines.phrases.source import STAND_IN
 from pipelines.stop_list import stop_list
 
 Flags = NDArray[np.bool_]
@@ -49,7 +50,9 @@ class WordRules:
     ) -> None:
         """`stop` words are no ends, and inside only those of `links`, or all without it; compared in lower case."""
         lowered = pc.utf8_lower(vocabulary)
-        self._holds = flags(pc.match_substring_regex(vocabulary, _KINDS[kind]))
+        self._holds = flags(pc.match_substring_regex(vocabulary, _KINDS[kind])) & ~_among(
+            vocabulary, [STAND_IN]
+        )
         self._ends = ~_among(lowered, stop)
         self._inside = np.ones_like(self._ends) if links is None else self._ends | _among(lowered, links)
 

@@ -37,6 +37,7 @@ from pipelines.phrases.model import Model, load_kenlm
 from pipelines.phrases.rank import select
 from pipelines.phrases.report import MODEL, PHRASES, REPORT, Result
 from pipelines.phrases.source import (
+    STAND_IN,
     AnnotatedSentences,
     Lowered,
     annotated_blocks,
@@ -47,7 +48,7 @@ from pipelines.settings import flat
 from pipelines.view.legible import legible
 
 FOLDER = "phrases"
-CODE_VERSION = 1
+CODE_VERSION = 2
 """Raised whenever the same sentences would give another lexicon."""
 _INPUTS = "inputs.json"
 """What was counted, with the times of the last changes."""
@@ -144,6 +145,7 @@ class PhraseSearch:
         name = _hash(
             [
                 ngram_settings.CODE_VERSION,
+                CODE_VERSION,
                 source.fingerprint,
                 counted,
                 self._splits,
@@ -164,6 +166,7 @@ class PhraseSearch:
             inputs,
             longest=phrases.most_words,
             min_count=phrases.min_count,
+            stand_in=STAND_IN,
         )
 
     def _make(self, estimation: Estimation, facts: Facts, fingerprint: str) -> Result:

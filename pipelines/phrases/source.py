@@ -23,7 +23,10 @@ from pipelines.slices import slices
 _BREAK = r"[\x00\t\n\r ]"
 """What a word of an ARPA file cannot hold."""
 _NO_WORD = "<unk>"
-"""Stands for a word that cannot be counted: the model leaves it out, and counts it among the special ones."""
+"""Stands for a word that an ARPA file cannot hold: counted among the special ones."""
+STAND_IN = "\ufffc"
+"""What special words become: an entry of the model like any other, so that it parts its neighbours, and never a word
+of a phrase."""
 _COUNTED = "text"
 """Split of the blocks that are counted, whatever split they come from."""
 

@@ -42,11 +42,12 @@ def search(
     if lines is not None:
         (folder / "a.txt").write_text("".join(line + "\n" for line in lines), encoding="utf-8")
     said, overwrite = io.StringIO(), keys.pop("overwrite", False)
+    layout = keys.pop("layout", {"format": "text", "document": "line"})
     config = Config.model_validate(
         {
             "task": "pretrain",
             "language": "en",
-            "input": {"format": "text", "document": "line", "files": keys.pop("files", {"train": "a.txt"})},
+            "input": {**layout, "files": keys.pop("files", {"train": "a.txt"})},
             "annotate": {"parser": "none"},
             "encode": {"tokenizer": "vocab.txt", "columns": []},
             "phrases": {"text": "lines", **PLAIN, **keys},
@@ -230,3 +231,45 @@ def test_lines_of_words_are_plain_text(tmp_path):
     config = Config.model_validate(body | {"encode": {"tokenizer": "vocab.txt", "columns": []}})
     with pytest.raises(ConfigError, match=r"input\.format is 'jsonl'; lines of words need 'text'"):
         PhraseSearch(config, str(tmp_path / "c.yaml"), Options(out="x", annotated="y"))
+
+
+ALL_PAIRS = {"min_count": 1, "min_probability": 0.0, "min_dependence": -99, "max_inside": 1.0, "stop": []}
+ALL_PAIRS |= {"words": "any", "links": None}
+PARTING = ["<s>", "</s>", "<unk>", "<UNK>", "\ufffc"]
+"""Words that no ARPA file can hold as words of the text, and the one that stands for them."""
+
+
+def neighbours(sentences: list[list[str]]) -> Counter[str]:
+    """Phrases of words that really stand side by side."""
+    return Counter(
+        " ".join(gram)
+        for words in sentences
+        for length in (2, 3)
+        for at in range(len(words) - length + 1)
+        for gram in [words[at : at + length]]
+        if not any(word in PARTING or set(word) & set(" \t") for word in gram)
+    )
+
+
+@pytest.mark.parametrize("lowercase", [True, False])
+def test_words_that_cannot_be_counted_part_their_neighbours(tmp_path, lowercase):
+    rng = random.Random(11)
+    words = ["a", "B", "c", "</S>", *PARTING]
+    text = [[rng.choice(words) for _ in range(rng.randrange(12))] for _ in range(60)]
+    result, folder, _ = run(tmp_path, [" ".join(line) for line in text], lowercase=lowercase, **ALL_PAIRS)
+    cased = [[word.lower() if lowercase else word for word in line] for line in text]
+    counted = Counter(word for line in cased for word in line)
+    wanted = neighbours(cased)
+    assert {phrase: count for phrase, count, *_ in rows(folder)} == wanted
+    assert len(wanted) > 10
+    assert result.model["special_words"] == sum(counted[word] for word in PARTING[:-1])
+    assert result.model["words"] == counted.total()
+
+
+def test_given_words_that_hold_a_blank_part_their_neighbours(tmp_path):
+    sentence = ["a", "b", "New York", "c", "<s>", "d", "a", "b"]
+    lines = [f"{n}\t{word}" + "\t_" * 4 + "\t0\troot\t_\t_" for n, word in enumerate(sentence, 1)]
+    (tmp_path / "a.conllu").write_text("\n".join(lines) + "\n\n", encoding="utf-8")
+    layout = {"format": "conllu"}
+    _, folder, _ = run(tmp_path, text="annotated", files="a.conllu", layout=layout, **ALL_PAIRS)
+    assert {phrase: count for phrase, count, *_ in rows(folder)} == neighbours([sentence])
