@@ -18,10 +18,11 @@ from models.heads import TASKS, Task
 from models.masks import Mask, same_sequence
 from models.output import Output
 
-_TIED = {
+TIED = {
     "cls.predictions.decoder.weight": "bert.embeddings.word_embeddings.weight",
     "cls.predictions.decoder.bias": "cls.predictions.bias",
 }
+"""Weights of the head of `mlm` that are another's, as transformers names them."""
 
 
 class Bert(BertPreTrainedModel):
@@ -54,7 +55,7 @@ class Bert(BertPreTrainedModel):
         self.settings = self.settings_of(config)
         self.task: Task = TASKS[self.settings["task"]]
         if self.task.vocabulary:
-            self._tied_weights_keys = _TIED
+            self._tied_weights_keys = TIED
         self.build(config)
         self.post_init()
 
@@ -135,6 +136,8 @@ class Bert(BertPreTrainedModel):
             limits["mlm_labels"] = (config.vocab_size, "the checkpoint's vocab_size")
         if name := classes.get(self.task.name):
             limits[name] = (len(config.id2label or ()), "labels the model's head has")
+        if self.task.pooled or self.task.name == "span":
+            limits["sequence_id"] = (2, f"task {self.task.name!r} reads one sequence a row: do not pack rows")
         return limits
 
     def check(self, batch: Batch) -> None:
@@ -142,10 +145,7 @@ class Bert(BertPreTrainedModel):
         need(batch, self.reads, f"model {self.kind!r}")
         if torch.compiler.is_compiling():
             return
-        limits = self.limits()
-        if self.task.pooled or self.task.name == "span":
-            limits["sequence_id"] = (2, f"task {self.task.name!r} reads one sequence a row: do not pack rows")
-        check_range(batch, limits, f"model {self.kind!r}")
+        check_range(batch, self.limits(), f"model {self.kind!r}")
 
     def check_dataset(self, metadata: dict[str, Any]) -> None:
         """Raise BatchError where a dataset of this metadata does not fit: vocabulary and labels."""

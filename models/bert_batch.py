@@ -48,7 +48,7 @@ _MADE_OF = {
     "coarse_token_type_ids": "coarse",
     "coarse_position_ids": "coarse",
     "coarse_sequence_id": "coarse",
-    "coarse_mlm_labels": "coarse",
+    "coarse_index": "coarse",
 }
 """Column group of the dataset that each tensor of a batch is made of, where it is not `base`."""
 

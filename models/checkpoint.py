@@ -18,11 +18,12 @@ import torch
 from safetensors import SafetensorError
 from transformers import AutoConfig, BertConfig
 
+from models.ambert import Ambert
 from models.bert import Bert
 from models.kbert import KBert
 from models.sgnet import SGNet
 
-MODELS: dict[str, type[Bert]] = {model.kind: model for model in (Bert, KBert, SGNet)}
+MODELS: dict[str, type[Bert]] = {model.kind: model for model in (Bert, KBert, SGNet, Ambert)}
 """By name, as in a recipe."""
 
 

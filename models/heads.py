@@ -60,7 +60,9 @@ def row_labels(batch: Batch, name: str) -> Tensor | None:
     return labels.masked_fill((weight == 0).view(-1, *[1] * (labels.ndim - 1)), IGNORED_LABEL)
 
 
-def predict_tokens(output: Output, name: str, head: nn.Module, hidden: Tensor, labels: Tensor | None) -> None:
+def predict_tokens(
+    output: Output, name: str, head: Callable[[Tensor], Tensor], hidden: Tensor, labels: Tensor | None
+) -> None:
     """Masked language modelling (BERT, Devlin et al. 2019, section 3.1, task 1).
 
     With labels int64[B, T] only the positions that have one go through the head, a seventh of the work and memory
@@ -83,39 +85,43 @@ def _mlm(model: nn.Module, hidden: Tensor, pooled: Tensor | None, batch: Batch) 
 def _nsp(model: nn.Module, hidden: Tensor, pooled: Tensor | None, batch: Batch) -> Output:
     """Next sentence prediction (section 3.1, task 2): logits float[B, 2], 0 = B follows A."""
     output = Output(logits={"nsp": model.cls.seq_relationship(pooled)})
-    if (labels := row_labels(batch, "label")) is not None:
-        output.add_classes("nsp", output.logits["nsp"], labels)
+    add_labels(output, "nsp", output.logits["nsp"], batch)
     return output
 
 
 def _pretrain(model: nn.Module, hidden: Tensor, pooled: Tensor | None, batch: Batch) -> Output:
     """Both losses added up. Rows without a pair have no label (-100), and no second loss."""
-    output, second = _mlm(model, hidden, pooled, batch), _nsp(model, hidden, pooled, batch)
-    output.logits.update(second.logits)
-    if "nsp" in second.parts:
-        output.add("nsp", second.parts["nsp"] * second.counts["nsp"].clamp(min=1), second.counts["nsp"])
+    output = _mlm(model, hidden, pooled, batch)
+    output.logits["nsp"] = model.cls.seq_relationship(pooled)
+    add_labels(output, "nsp", output.logits["nsp"], batch)
     return output
 
 
 def _classify(model: nn.Module, hidden: Tensor, pooled: Tensor | None, batch: Batch) -> Output:
     """Logits `classify` float[B, C] from the pooled [CLS]."""
     output = Output(logits={"classify": model.classifier(model.dropout(pooled))})
-    if (labels := row_labels(batch, "label")) is not None:
-        output.add_classes("classify", output.logits["classify"], labels)
+    add_labels(output, "classify", output.logits["classify"], batch)
     return output
+
+
+def add_labels(output: Output, name: str, logits: Tensor, batch: Batch) -> None:
+    """Add the cross entropy of the batch's `label`, if it has one, under logits float[B, C]."""
+    if (labels := row_labels(batch, "label")) is not None:
+        output.add_classes(name, logits, labels)
 
 
 def _regress(model: nn.Module, hidden: Tensor, pooled: Tensor | None, batch: Batch) -> Output:
     """Score `regress` float[B] from the pooled [CLS]; the loss is the squared error to `label_score`, where not NaN."""
     score = model.classifier(model.dropout(pooled)).squeeze(-1)
     output = Output(logits={"regress": score})
-    if "label_score" in batch:
-        add_squares(output, "regress", score, batch)
+    add_squares(output, "regress", score, batch)
     return output
 
 
 def add_squares(output: Output, name: str, score: Tensor, batch: Batch) -> None:
-    """Add the squared error of score float[B] to the batch's `label_score`."""
+    """Add the squared error of score float[B] to the batch's `label_score`, if it has one; NaN is none."""
+    if "label_score" not in batch:
+        return
     wanted = batch["label_score"].to(score.dtype)
     counted = ~wanted.isnan()
     if "row_weight" in batch:
@@ -159,13 +165,17 @@ def _choice(model: nn.Module, hidden: Tensor, pooled: Tensor | None, batch: Batc
     """Scores `choice` float[B], one for each choice from its pooled [CLS]; a softmax over those of one question."""
     score = model.classifier(model.dropout(pooled)).squeeze(-1)
     output = Output(logits={"choice": score})
-    if "label" in batch:
-        add_choices(output, "choice", score, batch)
+    add_choices(output, "choice", score, batch)
     return output
 
 
 def add_choices(output: Output, name: str, score: Tensor, batch: Batch) -> None:
-    """Add the cross entropy of `label` int64[Q] under score float[B]; `choices` int64[B] says whose choice a row is."""
+    """Add the cross entropy of the batch's `label` int64[Q], if it has one, under score float[B].
+
+    `choices` int64[B] numbers the question whose choice a row is.
+    """
+    if "label" not in batch:
+        return
     need(batch, ("choices",), "task 'choice'")
     label, question = batch["label"].long(), batch["choices"]
     own = question == torch.arange(len(label), device=score.device)[:, None]

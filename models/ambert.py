@@ -1,0 +1,194 @@
+"""AMBERT (Zhang and Li, 2020): one text as fine and as coarse tokens, two encoders that are one.
+
+Both encoders have the same layers, the very same tensors, so one gradient; only embeddings are each one's own
+(section 3.1). Pretraining is masked language modelling of both sequences, added up. Fine-tuning (section 3.3) adds
+up three losses, of a classifier of the fine [CLS], one of the coarse [CLS] and one of both, and `agreement` times
+the squared distance between the two [CLS] vectors, each scaled to length 1.
+
+Variants of the paper: `combo` has two encoders that share nothing; `hybrid` one encoder over both sequences end to
+end, so that fine tokens see coarse ones.
+
+What the paper leaves open, and is so here: predictions are the joint classifier's; classifiers read [CLS] through
+BERT's pooler (shared as the layers are), the distance is of [CLS] as it leaves the last layer; the head of masked
+language modelling is shared but for its last layer, which is each one's word embeddings; `hybrid` keeps each
+sequence's own embeddings, so positions begin at 0 twice and types tell segments, not granularities; tags and
+spans are the fine tokens', each read beside the coarse token that covers it.
+"""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Callable
+from typing import Any, ClassVar
+
+import torch
+from torch import Tensor, nn
+from torch.nn import functional
+from transformers import BertConfig, BertModel
+from transformers.models.bert.modeling_bert import BertEmbeddings, BertPredictionHeadTransform
+
+from models.bert import TIED, Bert
+from models.bert_batch import COARSE, FINE, Batch, need
+from models.heads import add_choices, add_labels, add_squares, predict_tokens, row_labels
+from models.masks import same_sequence
+from models.output import Output, widened
+
+VARIANTS = ("shared", "combo", "hybrid")
+
+_LOSSES: dict[str, Callable[[Output, str, Tensor, Batch], None]] = {
+    "classify": add_labels,
+    "regress": add_squares,
+    "choice": add_choices,
+}
+"""Of each task that reads [CLS]."""
+
+
+class Ambert(Bert):
+    """BERT over fine and coarse tokens.
+
+    Options: `coarse_vocab_size`: tokens of the coarse vocabulary (in the dataset's metadata; needed); `variant`: of
+    `VARIANTS`; `agreement`: weight of the distance between both [CLS] in fine-tuning (the paper's lambda).
+
+    Logits are `Bert`'s, of both granularities where they read [CLS], and beside them: `hidden` and `coarse_hidden`;
+    `mlm` and `coarse_mlm`; the task's name with `_fine` and `_coarse`.
+    """
+
+    kind: ClassVar[str] = "ambert"
+    tasks: ClassVar[tuple[str, ...]] = ("none", "mlm", "classify", "regress", "tag", "span", "choice")
+    options: ClassVar[dict[str, Any]] = {"coarse_vocab_size": None, "variant": "shared", "agreement": 1.0}
+    view: ClassVar[tuple[str, ...]] = (*FINE, *COARSE)
+    group: ClassVar[str | None] = "coarse"
+    reads: ClassVar[tuple[str, ...]] = (*Bert.reads, *(f"coarse_{name}" for name in Bert.reads))
+
+    @classmethod
+    def settings_of(cls, config: BertConfig) -> dict[str, Any]:
+        """As `Bert.settings_of`; raises ValueError for a value that an option does not take."""
+        settings = super().settings_of(config)
+        if not isinstance(settings["coarse_vocab_size"], int) or settings["coarse_vocab_size"] < 1:
+            raise ValueError(
+                f"coarse_vocab_size is {settings['coarse_vocab_size']}, expected the number of coarse tokens, which "
+                "the dataset's metadata holds under that name"
+            )
+        if settings["variant"] not in VARIANTS:
+            raise ValueError(f"variant is {settings['variant']!r}, expected one of {', '.join(VARIANTS)}")
+        if settings["agreement"] < 0:
+            raise ValueError(f"agreement is {settings['agreement']}, expected a weight of 0 or more")
+        return settings
+
+    def build(self, config: BertConfig) -> None:
+        coarse = copy.deepcopy(config)
+        coarse.vocab_size = self.settings["coarse_vocab_size"]
+        coarse.pad_token_id = None  # of the fine vocabulary: here that number is any token
+        self.bert = BertModel(config, add_pooling_layer=self.task.pooled)
+        apart = self.settings["variant"] == "combo"
+        if apart:
+            self.coarse = BertModel(coarse, add_pooling_layer=self.task.pooled)
+        else:
+            self.coarse_embeddings = BertEmbeddings(coarse)
+        width = config.hidden_size
+        self.add_head(config, width if self.task.pooled or self.task.vocabulary else 2 * width)
+        if self.task.pooled:
+            classes = self.classifier.out_features
+            self.coarse_classifier = nn.Linear(width, classes)
+            self.joint_classifier = nn.Linear(2 * width, classes)
+        if self.task.vocabulary:
+            if apart:
+                self.coarse_transform = BertPredictionHeadTransform(coarse)
+            self.coarse_decoder = nn.Linear(width, coarse.vocab_size)
+            table = "coarse.embeddings" if apart else "coarse_embeddings"
+            self._tied_weights_keys = {**TIED, "coarse_decoder.weight": f"{table}.word_embeddings.weight"}
+
+    @property
+    def columns(self) -> tuple[str, ...]:
+        """As `Bert.columns`; tags and spans read the coarse token that covers each fine one."""
+        return super().columns + (("coarse_index",) if self.task.name in ("tag", "span") else ())
+
+    def limits(self) -> dict[str, tuple[int, str]]:
+        limits, size = super().limits(), self.settings["coarse_vocab_size"]
+        for name in ("token_type_ids", "position_ids", "sequence_id"):
+            if name in limits:
+                limits[f"coarse_{name}"] = limits[name]
+        limits["coarse_input_ids"] = limits["coarse_mlm_labels"] = (size, "the model's coarse_vocab_size")
+        return limits
+
+    def forward(self, batch: Batch) -> Output:
+        """Loss and logits of a batch; raises as `Bert.forward` does."""
+        self.check(batch)
+        fine, coarse = self.encode_both(batch)
+        if self.task.pooled:
+            return self._fine_tune(fine[:, 0], coarse[:, 0], batch)
+        if self.task.name in ("tag", "span"):
+            need(batch, ("coarse_index",), f"model {self.kind!r}")
+            index = batch["coarse_index"].long()[..., None].expand(-1, -1, coarse.shape[-1])
+            return self.task.run(self, torch.cat([fine, coarse.gather(1, index)], -1), None, batch)
+        output = self.task.run(self, fine, None, batch)
+        if self.task.vocabulary:
+            predict_tokens(
+                output, "coarse_mlm", self._coarse_tokens, coarse, row_labels(batch, "coarse_mlm_labels")
+            )
+        else:
+            output.logits["coarse_hidden"] = coarse
+        return output
+
+    def encode_both(self, batch: Batch) -> tuple[Tensor, Tensor]:
+        """Hidden states of the last layer: of fine tokens float[B, T, D], of coarse ones float[B, C, D]."""
+        if self.settings["variant"] == "hybrid":
+            joined = torch.cat([batch["sequence_id"], batch["coarse_sequence_id"]], 1)
+            embedded = [
+                _embed(self.bert.embeddings, batch, ""),
+                _embed(self.coarse_embeddings, batch, "coarse_"),
+            ]
+            hidden = self._layers(torch.cat(embedded, 1), {"sequence_id": joined}, "")
+            return hidden[:, : batch["input_ids"].shape[1]], hidden[:, batch["input_ids"].shape[1] :]
+        fine, _ = self.encode(batch)
+        if self.settings["variant"] == "combo":
+            embedded, layers = _embed(self.coarse.embeddings, batch, "coarse_"), self.coarse.encoder
+        else:
+            embedded, layers = _embed(self.coarse_embeddings, batch, "coarse_"), self.bert.encoder
+        return fine, self._layers(embedded, batch, "coarse_", layers)
+
+    def _layers(self, embedded: Tensor, batch: Batch, prefix: str, layers: nn.Module | None = None) -> Tensor:
+        seen = same_sequence.attention(batch, self.config, dtype=embedded.dtype, prefix=prefix)
+        return (layers or self.bert.encoder)(embedded, attention_mask=seen).last_hidden_state
+
+    def _fine_tune(self, fine: Tensor, coarse: Tensor, batch: Batch) -> Output:
+        """Fine and coarse [CLS] float[B, D] to three losses and the distance (section 3.3)."""
+        shared = self.settings["variant"] != "combo"
+        first = self.dropout(_pool(self.bert.pooler, fine))
+        second = self.dropout(_pool(self.bert.pooler if shared else self.coarse.pooler, coarse))
+        name = self.task.name
+        scores = {
+            name: self.joint_classifier(torch.cat([first, second], -1)),
+            f"{name}_fine": self.classifier(first),
+            f"{name}_coarse": self.coarse_classifier(second),
+        }
+        if name != "classify":
+            scores = {part: score.squeeze(-1) for part, score in scores.items()}
+        output = Output(logits=scores)
+        for part, score in scores.items():
+            _LOSSES[name](output, part, score, batch)
+        if output.loss is not None:
+            self._agree(output, fine, coarse, batch)
+        return output
+
+    def _agree(self, output: Output, fine: Tensor, coarse: Tensor, batch: Batch) -> None:
+        apart = functional.normalize(widened(fine), dim=-1) - functional.normalize(widened(coarse), dim=-1)
+        weight = batch.get("row_weight")
+        counted = torch.ones_like(apart[:, 0]) if weight is None else (weight > 0).to(apart.dtype)
+        distance = (apart.square().sum(-1) * counted).sum()
+        output.add("agreement", distance, counted.sum(), weight=self.settings["agreement"])
+
+    def _coarse_tokens(self, hidden: Tensor) -> Tensor:
+        apart = self.settings["variant"] == "combo"
+        transform = self.coarse_transform if apart else self.cls.predictions.transform
+        return self.coarse_decoder(transform(hidden))
+
+
+def _embed(embeddings: nn.Module, batch: Batch, prefix: str) -> Tensor:
+    names = ("input_ids", "token_type_ids", "position_ids")
+    return embeddings(**{name: batch[prefix + name] for name in names})
+
+
+def _pool(pooler: nn.Module, first: Tensor) -> Tensor:
+    """[CLS] float[B, D] through BERT's pooler, which takes the first of many."""
+    return pooler(first[:, None])

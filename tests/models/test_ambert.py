@@ -1,0 +1,229 @@
+"""AMBERT against a literal encoder; one encoder that is two; the losses of its fine-tuning."""
+
+from __future__ import annotations
+
+import random
+
+import numpy as np
+import pytest
+import torch
+from torch.nn import functional
+
+from models import checkpoint
+from models.ambert import VARIANTS
+from models.bert_batch import BatchError
+from models.checkpoint import CheckpointError
+from tests.models import bert_literal as literal
+from tests.models.tiny import COARSE, coarse_batch, tiny, together
+from tests.rows import GROUPS, make_row
+
+# Compiling FlexAttention takes most of a minute, and for a CPU fails for some shapes: it runs as plain torch.
+pytestmark = pytest.mark.filterwarnings("ignore:flex_attention called without torch.compile")
+
+
+def batch_of(seed: int, count: int = 4):
+    rng = random.Random(seed)
+    return coarse_batch([make_row(rng, "pretrain", GROUPS, "a#0", most_words=6) for _ in range(count)])
+
+
+def made(task="none", variant="shared", **settings):
+    torch.manual_seed(0)
+    settings.setdefault("coarse_vocab_size", COARSE)
+    return checkpoint.new(tiny(), "ambert", task, variant=variant, **settings).eval()
+
+
+def coarse_numbers(batch):
+    return (batch[f"coarse_{name}"].numpy() for name in ("input_ids", "token_type_ids", "position_ids"))
+
+
+def coarse_together(batch):
+    return together({"sequence_id": batch["coarse_sequence_id"]})
+
+
+@pytest.mark.parametrize("variant", VARIANTS)
+def test_hidden_states_are_those_of_the_literal_encoder(variant):
+    model, batch = made(variant=variant).double(), batch_of(1)
+    w = literal.weights_of(model)
+    table = "coarse.embeddings" if variant == "combo" else "coarse_embeddings"
+    coarse = literal.embed(w, table, *coarse_numbers(batch))
+    if variant == "hybrid":
+        numbers = (batch[name].numpy() for name in ("input_ids", "token_type_ids", "position_ids"))
+        both = np.concatenate([literal.embed(w, "bert.embeddings", *numbers), coarse], 1)
+        joined = torch.cat([batch["sequence_id"], batch["coarse_sequence_id"]], 1)
+        hidden = literal.layers(w, "bert.encoder", both, together({"sequence_id": joined}), 4)
+        fine, coarse = np.split(hidden, [batch["input_ids"].shape[1]], 1)
+    else:
+        fine = literal.bert(w, batch, together(batch), 4)
+        encoder = "coarse.encoder" if variant == "combo" else "bert.encoder"
+        coarse = literal.layers(w, encoder, coarse, coarse_together(batch), 4)
+    for dtype, tolerance in ((torch.float64, 1e-10), (torch.float32, 1e-5)):
+        logits = model.to(dtype)(batch).logits
+        for name, wanted, prefix in (("hidden", fine, ""), ("coarse_hidden", coarse, "coarse_")):
+            real = batch[f"{prefix}sequence_id"] > 0
+            np.testing.assert_allclose(logits[name][real].detach(), wanted[real], atol=tolerance)
+
+
+@pytest.mark.parametrize("variant", VARIANTS)
+@pytest.mark.parametrize("attention", ["eager", "flex_attention"])
+def test_other_attentions_agree(attention, variant):
+    model, other, batch = made(variant=variant), made(variant=variant, attention=attention), batch_of(2)
+    with torch.no_grad(), torch.compiler.set_stance("force_eager"):
+        mine, theirs = model(batch).logits, other(batch).logits
+    for name in mine:
+        torch.testing.assert_close(mine[name], theirs[name], atol=1e-5, rtol=1e-5)
+
+
+def test_layers_are_the_same_tensors_and_get_one_gradient():
+    model, batch = made("mlm"), batch_of(3)
+    query = model.bert.encoder.layer[0].attention.self.query.weight
+    fine = {**batch, "mlm_labels": torch.where(batch["sequence_id"] > 0, batch["input_ids"], -100)}
+    coarse = {**batch, "coarse_mlm_labels": torch.where(batch["coarse_sequence_id"] > 0, 7, -100)}
+    gradients = []
+    for labelled in (fine, coarse, {**fine, **coarse}):
+        model.zero_grad()
+        output = model(labelled)
+        output.loss.backward()
+        gradients.append(query.grad.clone())
+    assert gradients[0].any() and gradients[1].any()
+    torch.testing.assert_close(gradients[2], gradients[0] + gradients[1])
+    assert set(output.parts) == {"mlm", "coarse_mlm"}
+    names = [name for name, _ in model.named_parameters()]
+    assert not any(name.startswith("coarse") and ".layer." in name for name in names)
+
+
+def test_combo_shares_nothing():
+    model, batch = made("mlm", variant="combo"), batch_of(3)
+    model({**batch, "coarse_mlm_labels": torch.where(batch["coarse_sequence_id"] > 0, 7, -100)}).parts[
+        "coarse_mlm"
+    ].backward()
+    touched = {name for name, p in model.named_parameters() if p.grad is not None and p.grad.any()}
+    assert touched and all(name.startswith("coarse") for name in touched)
+
+
+def test_in_hybrid_alone_fine_tokens_see_coarse_ones():
+    batch = batch_of(3)
+    other = {**batch, "coarse_input_ids": (batch["coarse_input_ids"] + 1) % COARSE}
+    for variant in VARIANTS:
+        model = made(variant=variant)
+        changed = (model(batch).logits["hidden"] != model(other).logits["hidden"]).any(-1)
+        changed = changed[batch["sequence_id"] > 0]
+        assert changed.all() if variant == "hybrid" else not changed.any()
+
+
+def test_tokens_are_predicted_from_their_own_embeddings():
+    model, batch = made("mlm"), batch_of(3)
+    assert model.coarse_decoder.weight is model.coarse_embeddings.word_embeddings.weight
+    assert model.cls.predictions.decoder.weight is model.bert.embeddings.word_embeddings.weight
+    logits = model(batch).logits
+    assert logits["mlm"].shape[-1] == 120 and logits["coarse_mlm"].shape[-1] == COARSE
+
+
+@pytest.mark.parametrize("variant", VARIANTS)
+def test_fine_tuning_adds_up_three_losses_and_the_distance(variant):
+    model = made("classify", variant=variant, labels=["a", "b", "c"], agreement=0.5)
+    batch, label = batch_of(4), torch.tensor([2, 0, -100, 1])
+    weight = torch.tensor([1.0, 1, 1, 0])
+    output = model({**batch, "label": label, "row_weight": weight})
+    fine, coarse = (x[:, 0].double() for x in model.encode_both(batch))
+    poolers = [model.bert.pooler, (model.coarse if variant == "combo" else model.bert).pooler]
+    first, second = (
+        torch.tanh(pooler.dense(x.float())) for pooler, x in zip(poolers, (fine, coarse), strict=True)
+    )
+    scores = (
+        model.classifier(first),
+        model.coarse_classifier(second),
+        model.joint_classifier(torch.cat([first, second], 1)),
+    )
+    losses = [functional.cross_entropy(score[:2], label[:2]) for score in scores]
+    cosine = (fine * coarse).sum(1) / fine.norm(dim=1) / coarse.norm(dim=1)
+    distance = (2 - 2 * cosine)[:3].mean()  # of the rows that are rows, labelled or not
+    torch.testing.assert_close(output.loss, sum(losses) + 0.5 * distance.float())
+    torch.testing.assert_close(output.logits["classify"], scores[2])
+    assert set(output.parts) == {"classify", "classify_fine", "classify_coarse", "agreement"}
+    assert (
+        made("classify", labels=["a", "b", "c"], agreement=0.0)({**batch, "label": label}).parts["agreement"]
+        > 0
+    )
+
+
+@pytest.mark.parametrize("variant", VARIANTS)
+@pytest.mark.parametrize("task", ["regress", "choice", "tag", "span", "mlm", "classify"])
+def test_every_task_trains_every_weight_it_uses(task, variant):
+    model, batch = made(task, variant=variant, labels=["a", "b", "c"]), batch_of(5)
+    some = torch.where(batch["sequence_id"] > 0, batch["input_ids"] % 3, -100)
+    labels = {
+        "classify": {"label": torch.tensor([2, 0, 1, 1])},
+        "regress": {"label_score": torch.tensor([0.0, 2, 1, 4])},
+        "choice": {"choices": torch.tensor([0, 0, 1, 1]), "label": torch.tensor([1, 0])},
+        "tag": {"token_labels": some},
+        "span": {"answer_start": torch.tensor([0, 1, 0, 1]), "answer_stop": torch.tensor([1, 2, 1, 2])},
+        "mlm": {
+            "mlm_labels": some,
+            "coarse_mlm_labels": torch.where(batch["coarse_sequence_id"] > 0, 7, -100),
+        },
+    }[task]
+    output = model({**batch, **labels})
+    output.loss.backward()
+    assert output.loss.isfinite()
+    idle = [name for name, p in model.named_parameters() if p.grad is None or not p.grad.any()]
+    # Keys get one bias and a question's choices another: neither changes anything.
+    assert [name for name in idle if not name.endswith(("key.bias", "classifier.bias"))] == []
+
+
+def test_tags_read_the_coarse_token_that_covers_the_fine_one():
+    model, batch = made("tag", labels=["a", "b", "c"]), batch_of(5)
+    logits = model(batch).logits["tag"]
+    fine, coarse = model.encode_both(batch)
+    row, token = 1, 2
+    covering = coarse[row, batch["coarse_index"][row, token]]
+    expected = model.classifier(torch.cat([fine[row, token], covering]))
+    torch.testing.assert_close(logits[row, token], expected)
+    del batch["coarse_index"]
+    with pytest.raises(BatchError, match=r"reads 'coarse_index'.*add 'coarse' to encode.columns"):
+        model(batch)
+
+
+def test_saved_and_loaded_it_is_the_same(tmp_path):
+    for variant in VARIANTS:
+        for task in ("mlm", "classify"):
+            model, batch = made(task, variant=variant, labels=["a", "b"]), batch_of(6)
+            folder = tmp_path / f"{variant}-{task}"
+            checkpoint.save(model, folder)
+            again = checkpoint.load(folder).eval()
+            assert again.drawn == () and again.settings == model.settings
+            mine, theirs = model(batch).logits, again(batch).logits
+            assert mine.keys() == theirs.keys() and all(
+                torch.equal(mine[name], theirs[name]) for name in mine
+            )
+
+
+@pytest.mark.parametrize(
+    ("settings", "says"),
+    [
+        ({"coarse_vocab_size": None}, "coarse_vocab_size is None.*dataset's metadata"),
+        ({"variant": "both"}, "variant is 'both', expected one of shared, combo, hybrid"),
+        ({"agreement": -1}, "agreement is -1"),
+        ({"task": "pretrain"}, "no task 'pretrain'"),
+    ],
+)
+def test_wrong_options_are_refused(settings, says):
+    with pytest.raises(CheckpointError, match=says):
+        made(**settings)
+
+
+def test_numbers_without_a_row_are_refused_by_name():
+    model, batch = made(), batch_of(5)
+    wrong = batch["coarse_input_ids"].clone()
+    wrong[0, 1] = COARSE
+    with pytest.raises(BatchError, match=f"coarse_input_ids holds {COARSE}, expected 0 to {COARSE - 1}"):
+        model({**batch, "coarse_input_ids": wrong})
+    with pytest.raises(BatchError, match="coarse_vocab_size is 141, the model's coarse vocabulary has 140"):
+        model.check_dataset({"vocab_size": 120, "coarse_vocab_size": 141})
+
+
+def test_columns():
+    coarse = ("input_ids", "token_type_ids", "coarse_ids", "coarse_token_type_ids")
+    assert made("mlm").columns == coarse
+    assert made("classify").columns == (*coarse, "label")
+    assert made("tag").columns == (*coarse, "token_labels", "coarse_index")
+    assert made("choice").columns == (*coarse, "label", "choice_lengths", "choice_coarse")
