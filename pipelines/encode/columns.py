@@ -10,6 +10,8 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -17,7 +19,7 @@ from numpy.typing import NDArray
 import kg.tree
 from pipelines import forest
 from pipelines.encode.assemble import Rows
-from pipelines.encode.graphemes import cluster_stop
+from pipelines.encode.graphemes import cluster_stop, joins
 from pipelines.encode.lists import List
 from pipelines.encode.source import Texts, Words
 from pipelines.encode.tokenizer import Tokens
@@ -30,8 +32,7 @@ class Frame:
     some may be left out."""
 
     offsets_r: Ints
-    inner: Ints
-    """Absolute positions of what is no special token, A's and B's of each row in turn"""
+    lengths_r2: Ints
     begins_r2: Ints
     """Absolute position of each segment's first element"""
     types_t: NDArray[np.int8]
@@ -47,16 +48,40 @@ class Frame:
             second -= unended_r
         offsets = bounds(a + 2 + second)
         begins = np.stack((offsets[:-1] + 1, offsets[:-1] + a + 2), axis=1)
-        types = np.zeros(int(offsets[-1]), np.int8)
-        types[ranges(begins[:, 1], second)] = 1
-        return cls(offsets, ranges(begins.ravel(), lengths_r2.ravel()), begins, types)
+        zero_one = np.tile(np.array([0, 1], np.int8), len(a))
+        return cls(
+            offsets, lengths_r2, begins, np.repeat(zero_one, np.stack((a + 2, second), axis=1).ravel())
+        )
+
+    @cached_property
+    def inner(self) -> Ints:
+        """Absolute positions of what is no special token, A's and B's of each row in turn"""
+        return ranges(self.begins_r2.ravel(), self.lengths_r2.ravel())
+
+    @cached_property
+    def seps(self) -> Ints:
+        """Absolute positions of [SEP]."""
+        after = self.begins_r2 + self.lengths_r2
+        return np.concatenate((after[:, 0], after[after[:, 1] < self.offsets_r[1:], 1]))
 
     def fill(self, values: NDArray[np.int32], special: Mapping[str, int]) -> NDArray[np.int32]:
         """`values` in their places between the special tokens."""
-        ids = np.full(int(self.offsets_r[-1]), special["sep"], np.int32)
-        ids[self.offsets_r[:-1]] = special["cls"]
+        ids = np.empty(int(self.offsets_r[-1]), np.int32)
         ids[self.inner] = values
-        return ids
+        return self.enclose(ids, special["cls"], special["sep"])
+
+    def enclose(self, values_t: NDArray[np.int32], cls: int, sep: int) -> NDArray[np.int32]:
+        """`values_t` itself, with what [CLS] and [SEP] have."""
+        values_t[self.offsets_r[:-1]] = cls
+        values_t[self.seps] = sep
+        return values_t
+
+    def spread(self, values_r2: NDArray[Any]) -> NDArray[Any]:
+        """A value of each segment at all its positions; the [CLS] before A counts to A, all after A to B."""
+        first = self.lengths_r2[:, 0] + 1
+        return np.repeat(
+            values_r2.ravel(), np.stack((first, np.diff(self.offsets_r) - first), axis=1).ravel()
+        )
 
 
 @dataclass(frozen=True)
@@ -65,8 +90,6 @@ class Trunk:
 
     rows: Rows
     frame: Frame
-    source: Ints
-    """Flat token (of the block) of each inner position"""
     ids_t: NDArray[np.int32]
     starts_t: NDArray[np.int32]
     stops_t: NDArray[np.int32]
@@ -83,6 +106,11 @@ class Trunk:
             "char_starts": (self.starts_t, offsets),
             "char_stops": (self.stops_t, offsets),
         }
+
+    @cached_property
+    def source(self) -> Ints:
+        """Flat token (of the block) of each inner position"""
+        return ranges(self.rows.starts.ravel(), self.frame.lengths_r2.ravel())
 
     @property
     def special_t(self) -> NDArray[np.bool_]:
@@ -120,35 +148,38 @@ def lay_trunk(
             the document. Otherwise it is the slice from the first kept token to the last
             (pretraining), up to the end of that one's grapheme cluster.
     """
-    lengths = rows.stops - rows.starts
-    frame = Frame.of(lengths, rows.texts[:, 1] >= 0, rows.unended)
-    source = ranges(rows.starts.ravel(), lengths.ravel())
-    strings = texts.strings
-    sides: list[list[str | None]] = []
+    frame = Frame.of(rows.stops - rows.starts, rows.texts[:, 1] >= 0, rows.unended)
+    strings, used = texts.strings, rows.texts >= 0
     base = np.zeros_like(rows.starts)
-    for side in (0, 1):
-        owner = rows.texts[:, side].tolist()
-        if whole_texts:
-            sides.append([strings[t] if t >= 0 else None for t in owner])
-            continue
-        used = rows.texts[:, side] >= 0
-        base[used, side] = tokens.starts[rows.starts[used, side]]
-        ends = np.zeros(len(rows), np.int64)
-        ends[used] = tokens.stops[rows.stops[used, side] - 1]
-        sides.append(
-            [
-                strings[t][a : cluster_stop(strings[t], b)] if t >= 0 else None
-                for t, a, b in zip(owner, base[:, side].tolist(), ends.tolist(), strict=True)
-            ]
-        )
-    shift = np.repeat(base.ravel().astype(np.int32), lengths.ravel())
-    starts = np.zeros(int(frame.offsets_r[-1]), np.int32)
-    stops = np.zeros_like(starts)
-    starts[frame.inner] = tokens.starts[source] - shift
-    stops[frame.inner] = tokens.stops[source] - shift
-    ids = frame.fill(tokens.ids[source], special)
+    if whole_texts:
+        sides = [[strings[t] if t >= 0 else None for t in owner] for owner in rows.texts.T.tolist()]
+    else:
+        base[used] = tokens.starts[rows.starts[used]]
+        ends = np.zeros_like(base)
+        ends[used] = tokens.stops[rows.stops[used] - 1]
+        row, side = np.nonzero(used)
+        unsure = joins(texts.points, texts.chars[rows.texts[row, side]] + ends[row, side])
+        for r, s in zip(row[unsure].tolist(), side[unsure].tolist(), strict=True):
+            ends[r, s] = cluster_stop(strings[rows.texts[r, s]], int(ends[r, s]))
+        sides = [
+            [strings[t][a:b] if t >= 0 else None for t, a, b in zip(*spans, strict=True)]
+            for spans in zip(rows.texts.T.tolist(), base.T.tolist(), ends.T.tolist(), strict=True)
+        ]
+    # A segment's tokens lie side by side in the block; what stands at special tokens is written over.
+    at = frame.spread(rows.starts - frame.begins_r2)
+    at += np.arange(len(at))
+    ids, starts, stops = (
+        flat.take(at, mode="clip") if len(flat) else np.zeros(len(at), np.int32) for flat in tokens[:3]
+    )
+    if not whole_texts:
+        shift = frame.spread(base.astype(np.int32))
+        starts -= shift
+        stops -= shift
+    frame.enclose(ids, special["cls"], special["sep"])
+    frame.enclose(starts, 0, 0)
+    frame.enclose(stops, 0, 0)
     first = [text for text in sides[0] if text is not None]
-    return Trunk(rows, frame, source, ids, starts, stops, base, first, sides[1])
+    return Trunk(rows, frame, ids, starts, stops, base, first, sides[1])
 
 
 @dataclass(frozen=True)

@@ -7,40 +7,43 @@ before and in which process.
 from __future__ import annotations
 
 import struct
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from hashlib import blake2b
-from itertools import count
+from itertools import chain, count
+
+Bits = Callable[[], int]
+"""Gives 64 random bits."""
 
 CERTAIN = 2.0**64
 """Greater than any draw: `bits() < share * CERTAIN` with probability `share`."""
 _EIGHT = struct.Struct("<8Q")
+_FIRST = bytes(8)
 
 
-def _draws(key: bytes) -> Iterator[int]:
-    """Numbers of 64 random bits, without end."""
-    for block in count():
-        yield from _EIGHT.unpack(blake2b(block.to_bytes(8, "little"), key=key).digest())
+def streams(key: Iterable[str | int], names: Iterable[str]) -> Iterator[Bits]:
+    """Draws of (*key, name), for instance (seed, duplicate number, document id), for each name."""
+    common = blake2b("".join(f"{part}\x1f" for part in key).encode("utf-8", "surrogatepass"), digest_size=32)
+    for name in names:
+        hashed = common.copy()
+        hashed.update(name.encode("utf-8", "surrogatepass"))
+        secret = hashed.digest()
+        # The first eight are there at once: most names need no more.
+        first = _EIGHT.unpack(blake2b(_FIRST, key=secret).digest())
+        yield chain(first, _later(secret)).__next__
 
 
-class Dice:
-    """A stream of draws named by `key`, for instance (seed, duplicate number, document id)."""
+def _later(secret: bytes) -> Iterator[int]:
+    for block in count(1):
+        yield from _EIGHT.unpack(blake2b(block.to_bytes(8, "little"), key=secret).digest())
 
-    def __init__(self, *key: str | int) -> None:
-        text = "\x1f".join(map(str, key))
-        digest = blake2b(text.encode("utf-8", "surrogatepass"), digest_size=32).digest()
-        self.bits: Callable[[], int] = _draws(digest).__next__
-        """64 random bits."""
 
-    def below(self, count: int) -> int:
-        """A number in [0, count), each as likely (to within count / 2**64)."""
-        return (self.bits() * count) >> 64
+def below(bits: Bits, count: int) -> int:
+    """A number in [0, count), each as likely (to within count / 2**64)."""
+    return (bits() * count) >> 64
 
-    def chance(self, share: float) -> bool:
-        """True with probability `share`."""
-        return self.bits() < share * CERTAIN
 
-    def coins(self, count: int) -> int:
-        """How many of `count` coins show heads."""
-        whole, rest = divmod(count, 64)
-        heads = sum(self.bits().bit_count() for _ in range(whole))
-        return heads + (self.bits() >> (64 - rest)).bit_count() if rest else heads
+def coins(bits: Bits, count: int) -> int:
+    """How many of `count` coins show heads."""
+    whole, rest = divmod(count, 64)
+    heads = sum(bits().bit_count() for _ in range(whole))
+    return heads + (bits() >> (64 - rest)).bit_count() if rest else heads

@@ -4,14 +4,20 @@ The rules of extended grapheme clusters (Unicode Standard Annex #29, GB3-GB13) t
 truncation: combining marks, variation selectors, skin tones, joiner sequences, flags, Hangul jamo.
 Two simplifications, both towards fewer cuts: whatever follows a zero-width joiner stays with
 it, and spacing marks (category Mc) always stay with their base. Needed only at the few positions where a
-row is cut, so plain Python.
+row is cut, so plain Python; `joins` says for many at once which need it at all.
 """
 
 from __future__ import annotations
 
 import unicodedata
 
+import numpy as np
+from numpy.typing import NDArray
+
+from pipelines.ragged import Ints
+
 ZWJ = "\u200d"
+_FREE = ((0x3400, 0x9FFF), (0x20, 0x7E), (0x3000, 0x3029), (0xFF01, 0xFF9D))
 _EXTEND_FORMAT = frozenset("\u200c\u200d")
 
 
@@ -34,6 +40,19 @@ def inside_cluster(text: str, position: int) -> bool:
             run -= 1
         return (position - run) % 2 == 1
     return _joins_hangul(before, after)
+
+
+def joins(points: NDArray[np.uint32], positions: Ints) -> NDArray[np.bool_]:
+    """Positions in texts laid end to end, as code points, that may lie inside a cluster; false only where none can."""
+    if not len(points):
+        return np.zeros(len(positions), dtype=bool)
+    after = points[np.minimum(positions, len(points) - 1)]
+    before = points[np.maximum(positions, 1) - 1]
+    # Chinese characters, ASCII, CJK and full-width punctuation join nothing.
+    free = np.zeros(len(positions), dtype=bool)
+    for first, last in _FREE:
+        free |= (after >= first) & (after <= last)
+    return ~free | (before == ord(ZWJ))
 
 
 def cluster_stop(text: str, position: int) -> int:

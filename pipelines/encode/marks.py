@@ -28,8 +28,7 @@ def cover_marks(tokens: Tokens, texts: Texts) -> Tokens:
 
     Few texts have marks: the others cost one look at their characters.
     """
-    points = np.frombuffer("".join(texts.strings).encode("utf-32-le", "surrogatepass"), "<u4")
-    marks = np.flatnonzero(_is_mark()[points])
+    marks = np.flatnonzero(_is_mark()[texts.points])
     if not len(marks):
         return tokens
     marked = np.unique(np.searchsorted(texts.chars, marks, "right") - 1)

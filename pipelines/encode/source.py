@@ -11,6 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import cached_property
 
 import numpy as np
 import pyarrow as pa
@@ -29,6 +30,11 @@ class Texts:
     strings: list[str]
     chars: Ints
     """[n+1], characters"""
+
+    @cached_property
+    def points(self) -> NDArray[np.uint32]:
+        """Code points of all texts."""
+        return np.frombuffer("".join(self.strings).encode("utf-32-le", "surrogatepass"), "<u4")
 
 
 @dataclass(frozen=True)

@@ -7,7 +7,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from pipelines.encode.assemble import NONE, Cutter, Rows
-from pipelines.encode.dice import Dice
+from pipelines.encode.dice import CERTAIN, Bits, below, coins, streams
 from pipelines.encode.pretrain import pretrain_rows, sentence_bounds
 from pipelines.encode_config import PretrainConfig
 from pipelines.ragged import bounds
@@ -61,11 +61,11 @@ def bert_instances(
     full = [d for d, own in enumerate(sentences) if own]
     instances = []
     for d in full:
-        rng, document = Dice(seed, 0, f"d{d}"), sentences[d]
+        (bits,), document = streams((seed, 0), [f"d{d}"]), sentences[d]
         others = [o for o in full if o != d] if share > 0 else []
 
-        def target_length(rng: Dice = rng) -> int:
-            return 2 + rng.below(budget - 1) if rng.chance(short) else budget
+        def target_length(bits: Bits = bits) -> int:
+            return 2 + below(bits, budget - 1) if bits() < short * CERTAIN else budget
 
         current: list[list[int]] = []
         target = target_length()
@@ -73,7 +73,7 @@ def bert_instances(
         while i < len(document):
             current.append(document[i])
             if i == len(document) - 1 or sum(map(len, current)) >= target:
-                random_next = bool(others) and rng.chance(share)
+                random_next = bool(others) and bits() < share * CERTAIN
                 if len(current) == 1 and not random_next:
                     if i < len(document) - 1:
                         i += 1
@@ -86,12 +86,12 @@ def bert_instances(
                         break
                 a_end = 1
                 if len(current) >= 2:
-                    a_end = 1 + rng.below(len(current) - 1)
+                    a_end = 1 + below(bits, len(current) - 1)
                 a = [t for s in current[:a_end] for t in s]
                 b: list[int] = []
                 if random_next:
-                    other = others[rng.below(len(others))]
-                    for j in range(rng.below(len(sentences[other])), len(sentences[other])):
+                    other = others[below(bits, len(others))]
+                    for j in range(below(bits, len(sentences[other])), len(sentences[other])):
                         b.extend(sentences[other][j])
                         if len(b) >= target - len(a):
                             break
@@ -104,7 +104,7 @@ def bert_instances(
                     left, right = (left - 1, right) if left > right else (left, right - 1)
                 for side, keep in ((a, left), (b, right)):
                     if len(side) > keep:
-                        front = rng.coins(len(side) - keep)
+                        front = coins(bits, len(side) - keep)
                         side[:] = side[front : front + keep]
                 instances.append((d, other, a[0], a[-1] + 1, b[0], b[-1] + 1, int(random_next)))
                 current, target = [], target_length()
