@@ -26,6 +26,7 @@ from corpora.manifest import MANIFEST, SHARD_NAME, Manifest, ShardRecord, SplitR
 from corpora.records import Reject
 from corpora.shards import ShardError, ShardInfo, ShardWriter, check_shard
 from pipelines.differences import Facts, differences, listed
+from pipelines.section import ConfigError
 
 WORK = "_work"
 REJECTS = "rejects"
@@ -101,6 +102,7 @@ class BlockWriter:
     ) -> None:
         self._shard, self._reject_file, self._tick = shard, rejects, tick
         self.counters: Counter[str] = Counter()
+        self._ahead: Counter[str] = Counter()
         self.rejects: Counter[str] = Counter()
         self.sets: dict[str, set[str]] = {}
 
@@ -115,7 +117,14 @@ class BlockWriter:
     def count(self, **counters: int) -> None:
         """Add to the block's counters; the live display reads them."""
         self.counters.update(counters)
-        self._tick(self.counters)
+        for name in counters:
+            self._ahead.pop(name, None)
+        self._tick(self.counters + self._ahead)
+
+    def working(self, **counters: int) -> None:
+        """Show the live display what is under way; nothing of it stays once `count` has it."""
+        self._ahead.update(counters)
+        self._tick(self.counters + self._ahead)
 
     def see(self, kind: str, values: Iterable[str]) -> None:
         """Gather a small set of strings (labels, relations) in the manifest."""
@@ -420,8 +429,14 @@ def only_writer(folder: str) -> Iterator[None]:
         yield
         return
     work = Path(folder) / WORK
-    work.mkdir(parents=True, exist_ok=True)
-    with (work / "lock").open("w") as lock:
+    try:
+        work.mkdir(parents=True, exist_ok=True)
+        lock = (work / "lock").open("w")
+    except OSError as error:
+        raise ConfigError(
+            f"--out or --annotated: {folder} cannot be made or written to ({error.strerror}); name another folder"
+        ) from None
+    with lock:
         try:
             fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except OSError:

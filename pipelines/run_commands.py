@@ -240,6 +240,7 @@ def _options(
 ) -> Options:
     from pipelines import flow
     from pipelines.config import resolve
+    from pipelines.folders import check_folder
     from pipelines.options import Options
 
     if runner.lower() in ("directrunner", "direct"):
@@ -255,8 +256,7 @@ def _options(
             "note: with a cluster, --out must be a folder that every worker reaches (a URI or a shared mount)"
         )
     for option, name in (("--out", folder), ("--annotated", beside)):
-        if not is_uri(name) and Path(name).exists() and not Path(name).is_dir():
-            raise ConfigError(f"{option}: {name} is a file; name a folder, which may be new")
+        check_folder(name, option)
     cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
     return Options(
         out=folder,

@@ -12,8 +12,10 @@ class ConfigError(ValueError):
 
 
 class Section(BaseModel):
-    model_config = ConfigDict(extra="forbid", frozen=True, use_attribute_docstrings=True)
+    model_config = ConfigDict(extra="forbid", frozen=True, use_attribute_docstrings=True, allow_inf_nan=False)
 
 
-Count = Annotated[int, Field(ge=1)]
+MOST = 10**15
+"""More than there is of anything; what is counted in 64 bits can be compared with it."""
+Count = Annotated[int, Field(ge=1, le=MOST)]
 Fraction = Annotated[float, Field(ge=0.0, le=1.0)]

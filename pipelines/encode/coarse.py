@@ -126,7 +126,8 @@ class CoarseUnits:
                 phrases, vocab = lexicon.identity()["name"], vocabulary.identity()["name"]
                 raise ConfigError(
                     f"encode.coarse.phrases: none of the {len(lexicon):,} phrases of {phrases} is in {vocab}; make the "
-                    "vocabulary of this lexicon (treegraft vocab), or leave out encode.coarse.phrases"
+                    "vocabulary of this lexicon (treegraft vocab; where it warns that it took no phrase, raise "
+                    "vocab.coarse.size or lower vocab.coarse.min_count), or leave out encode.coarse.phrases"
                 )
 
     def find(self, texts: Texts, words: Words) -> Units:

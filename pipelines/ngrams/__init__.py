@@ -51,6 +51,7 @@ integers, so no order of adding can change a byte.
 
 What differs from `lmplz` on purpose: `<s>`, `</s>` and `<unk>` in the text are left out and counted, as with its
 `--skip_symbols`, and so is `<UNK>`, which `lmplz` takes for a word and all readers for `<unk>` (their neighbours meet;
-with `stand_in` another word takes their places, and parts them); a byte order mark is no part of a word; a last line without an end is a sentence like any other; `</s>` is in the model of an empty corpus,
-which needs no discounts, and is never pruned.
+with `stand_in` another word takes their places, and parts them); a byte order mark is no part of a word; a last line
+without an end is a sentence like any other; `</s>` is in the model of an empty corpus, which needs no discounts, and is
+never pruned.
 """

@@ -74,7 +74,7 @@ def links(phrases: PhrasesConfig, language: str) -> list[str] | None:
 def stop_words(phrases: PhrasesConfig, language: str, config_path: str) -> frozenset[str]:
     """Words that a phrase neither begins nor ends with. Raises ConfigError for a file that cannot be read."""
     if phrases.stop is not None:
-        return stop_list(phrases.stop, config_path, "phrases.stop")
+        return stop_list(phrases.stop, config_path, "phrases.stop", "word")
     try:
         return frozenset(
             importlib.import_module(f"spacy.lang.{primary_language(language)}.stop_words").STOP_WORDS

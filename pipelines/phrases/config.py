@@ -7,7 +7,7 @@ from typing import Annotated, Literal
 from pydantic import Field, model_validator
 
 from pipelines.ngrams.estimate import pruning
-from pipelines.section import Count, Fraction, Section
+from pipelines.section import MOST, Count, Fraction, Section
 
 Rank = Literal["gain", "probability", "dependence", "count"]
 WordKind = Literal["letters", "numbers", "any"]
@@ -22,11 +22,11 @@ class PhrasesConfig(Section):
     splits: list[str] | None = None
     """Splits that are counted; default: those that train (`input.train_splits`, or names that begin with `train`),
     so that no phrase comes from what a model is tested on; all where none does."""
-    lowercase: bool = True
-    """Count words in lower case."""
+    lowercase: bool | None = None
+    """Count words in lower case; default: as `encode.lowercase`, so that the phrases are found again."""
     order: Annotated[int, Field(ge=2, le=5)] = 3
     """Words in the longest n-gram of the model."""
-    prune: list[Annotated[int, Field(ge=0)]] = []
+    prune: list[Annotated[int, Field(ge=0, le=MOST)]] = []
     """n-grams seen so often or less leave the model: a threshold per order, the last one for all higher ones."""
     discount_fallback: list[Annotated[float, Field(ge=0)]] | None = None
     """Three discounts for a corpus too small or too regular to have its own, such as [0.5, 1, 1.5]; default: an
@@ -47,7 +47,7 @@ class PhrasesConfig(Section):
     min_probability: Fraction = 0.001
     """Of its last word, given the words before it. 0.1 would already cut `new york`: much else follows `new`."""
     min_dependence: float = 1.0
-    """How much more probable the words before make its last word, as a power of ten: 1 means ten times."""
+    """How much more probable the words before make its last word, as a power of ten: 1 means ten times; -99: any."""
     max_inside: Fraction = 0.8
     """A phrase is a fragment, and left out, where a larger share of its occurrences lies in one longer phrase, as
     those of `york city` in `new york city`; 1: none is."""

@@ -22,7 +22,7 @@ from corpora import files
 from corpora.blocks import Block
 from corpora.manifest import MANIFEST
 from corpora.plan import plan_blocks
-from pipelines import engine, flow, refusals, watched
+from pipelines import engine, flow, folders, refusals, watched
 from pipelines.config import Config, ConfigError
 from pipelines.differences import Facts, differences, listed
 from pipelines.language import primary_language
@@ -52,6 +52,7 @@ CODE_VERSION = 2
 """Raised whenever the same sentences would give another lexicon."""
 _INPUTS = "inputs.json"
 """What was counted, with the times of the last changes."""
+_FILES = (MANIFEST, REPORT, PHRASES, MODEL)
 _CHOICE = {"min_probability", "min_dependence", "max_inside", "rank", "size", "stop", "links", "words"}
 """Settings that the counts and the model do not depend on."""
 
@@ -63,6 +64,7 @@ class PhraseSearch:
         self._config, self._path, self._options = config, config_path, options
         self.folder = files.join(options.out, FOLDER)
         self._work = files.join(self.folder, engine.WORK)
+        folders.check_folder(self.folder)
         load_kenlm()
         self._splits = counted_splits(config.input, config.phrases.splits)
         self._stop = stop_words(config.phrases, config.language, config_path)
@@ -70,6 +72,13 @@ class PhraseSearch:
         if config.phrases.text == "lines" and config.input.format != "text":
             raise ConfigError(
                 f"phrases.text is 'lines', but input.format is {config.input.format!r}; lines of words need 'text'"
+            )
+        chosen = config.phrases.lowercase
+        self._lowercase = config.encode.lowercase if chosen is None else chosen
+        target = files.join(self.folder, MODEL)
+        if model and not files.is_uri(model) and Path(model).resolve() == Path(target).resolve():
+            raise ConfigError(
+                f"--model: {target} is what this command writes; give it another name or folder first"
             )
         self._given = model
         self._model = Model(model) if model and not self._is_finished else None
@@ -80,8 +89,11 @@ class PhraseSearch:
 
     def run(self) -> Result:
         """Run to the manifest, or find that it is there already."""
+        result = report.read_result(self.folder)
+        if result is None and not self._options.overwrite:
+            folders.refuse_strangers(self.folder, _FILES)
         source, blocks, inputs = self._sentences()
-        facts, result = self._facts(inputs), report.read_result(self.folder)
+        facts = self._facts(inputs)
         fingerprint = _hash([CODE_VERSION, ngram_settings.CODE_VERSION, source.fingerprint, asdict(facts)])
         damage = result.damage(self.folder) if result is not None else None
         dated = files.join(self._work, _INPUTS)
@@ -89,16 +101,16 @@ class PhraseSearch:
         if result is not None and result.fingerprint == fingerprint and not damage and unchanged:
             self._say(f"phrases: already finished in {legible(self.folder)}")
             return result
-        if self._is_finished and not self._options.overwrite:
-            old = Facts() if result is None else Facts(result.settings, result.identities, {}, result.inputs)
+        if result is not None and not self._options.overwrite:
+            old = Facts(result.settings, result.identities, {}, result.inputs)
             lines = [damage] if damage else differences(old, facts)
             lines += [] if unchanged or lines else ["an input was written again since"]
             raise engine.RunError(
                 f"{self.folder} holds finished work of another config, code or input, or what was changed since:"
                 f"{listed(lines)}\nChoose another folder with --out, or pass --overwrite to replace it."
             )
-        with engine.only_writer(self.folder):
-            for name in (MANIFEST, REPORT, PHRASES, MODEL):
+        with engine.only_writer(self.folder), folders.marked(self.folder):
+            for name in _FILES:
                 files.remove(files.join(self.folder, name))
             files.remove_temporaries(self.folder)
             with files.write_atomic(dated) as sink:
@@ -122,13 +134,14 @@ class PhraseSearch:
                 raise ConfigError(f"input.files: {error.strerror or error}") from None
             blocks = line_blocks(plan, self._splits)
             inputs, source = refusals.raw_inputs(blocks), Lines()
-        return Lowered(source) if config.phrases.lowercase else source, blocks, inputs
+        return Lowered(source) if self._lowercase else source, blocks, inputs
 
     def _facts(self, inputs: Sequence[dict[str, Any]]) -> Facts:
         """What shapes the lexicon."""
         settings = flat("phrases", self._config.phrases.model_dump(mode="json"))
         settings |= {
             "language": primary_language(self._config.language),
+            "phrases.lowercase": self._lowercase,
             "phrases.longest": self._config.phrases.most_words,
             "phrases.splits": self._splits,
             "phrases.stop": sorted(self._stop),
@@ -154,7 +167,7 @@ class PhraseSearch:
             ]
         )
         for other in files.list_names(self._work):
-            if other not in (name, _INPUTS, "lock"):
+            if other not in (name, _INPUTS, "lock", folders.WRITING):
                 files.remove(files.join(self._work, other))
         return Estimation(
             source,

@@ -15,6 +15,7 @@ from corpora.blocks import Block, Part
 from corpora.layout import InputConfig
 from corpora.manifest import Manifest
 from corpora.shards import open_shard, read_batches
+from pipelines.config import Config
 from pipelines.encode.source import Texts, Words, read_texts, read_words
 from pipelines.ngrams.source import Source
 from pipelines.section import ConfigError
@@ -29,6 +30,15 @@ STAND_IN = "\ufffc"
 of a phrase."""
 _COUNTED = "text"
 """Split of the blocks that are counted, whatever split they come from."""
+
+
+def refuse_without_words(config: Config, what: str) -> None:
+    """Raise ConfigError where `what` is to be made of words and documents are annotated without any."""
+    brought = config.input.format == "conllu" or config.annotate.parser == "given"
+    if config.annotate.segmenter == "none" and not brought:
+        raise ConfigError(
+            f"annotate.segmenter is 'none' but {what} needs words: set annotate.segmenter to 'default'"
+        )
 
 
 class AnnotatedSentences:

@@ -8,8 +8,8 @@ from pydantic import Field
 
 from pipelines.section import Count, Fraction, Section
 
-Size = Annotated[int, Field(ge=6)]
-"""More than the special tokens."""
+Size = Annotated[int, Field(ge=6, le=10_000_000)]
+"""More than the special tokens, and no more than can be held while it is learnt."""
 
 
 class FineVocabConfig(Section):

@@ -17,7 +17,8 @@ from rich.text import Text
 
 from corpora import files
 from corpora.blocks import Block
-from pipelines import engine, flow, watched
+from corpora.manifest import MANIFEST
+from pipelines import engine, flow, folders, watched
 from pipelines.config import Config, ConfigError, resolve
 from pipelines.differences import Facts, differences, listed
 from pipelines.encode.tokenizer import vocabulary_lines
@@ -29,7 +30,7 @@ from pipelines.phrases.source import annotated_blocks, counted_splits
 from pipelines.view.legible import legible
 from pipelines.vocab import show
 from pipelines.vocab.counts import RANGE_ROWS, hash_ranges
-from pipelines.vocab.result import Made, read_made, read_report, write_made, write_report
+from pipelines.vocab.result import REPORT, Made, read_made, read_report, write_made, write_report
 from pipelines.vocab.sides import Coarse, Fine, Side
 from pipelines.vocab.steps import CODE_VERSION, Step
 from pipelines.vocab.units import Lookup
@@ -58,6 +59,7 @@ class Vocabularies:
         self._range_rows = range_rows
         self._config, self._path, self._options = config, config_path, options
         self.folder = files.join(options.out, FOLDER)
+        folders.check_folder(self.folder)
         self._work = files.join(self.folder, engine.WORK)
         self._splits = counted_splits(config.input, config.vocab.splits, "vocab.splits")
         encode = config.encode
@@ -102,11 +104,19 @@ class Vocabularies:
         found = files.join(files.join(self._options.out, PHRASES_FOLDER), PHRASES)
         if not files.exists(found):
             return None
+        if not files.read_bytes(found).strip():
+            self._say(f"vocab: {legible(found)} holds no phrase: the coarse vocabulary is of words alone")
+            return None
         self._say(f"vocab: phrases of {legible(found)}; encode.coarse.phrases should name it, too")
         return _absolute(found)
 
     def run(self) -> dict[str, Made]:
         """Run to the manifest, or find that it is there already; what was asked for, by side."""
+        if not self._options.overwrite:
+            made = read_made(self.folder)
+            wanted = [side for side, it in ((Fine, self.fine), (Coarse, self._lookup)) if it is not None]
+            names = [side.file for side in wanted if side.name not in made]
+            folders.refuse_strangers(self.folder, names if made else [MANIFEST, REPORT, *names])
         manifest = flow.annotate(self._config, self._path, self._options)
         blocks = annotated_blocks(self._options.annotated, manifest, self._splits)
         done = {}
@@ -134,7 +144,7 @@ class Vocabularies:
                 f"{files.join(self.folder, side.file)} is of another config, code or input, or was changed since:"
                 f"{listed(lines)}\nChoose another folder with --out, or pass --overwrite to replace it."
             )
-        with engine.only_writer(self.folder):
+        with engine.only_writer(self.folder), folders.marked(self.folder):
             self._forget(side)
             return self._make(side, blocks, facts, fingerprint)
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from typing import Any
 
 from rich.console import Console
@@ -52,6 +52,8 @@ def show(
             ),
             soft_wrap=True,
         )
+    for warning in _about_phrases(told):
+        console.print(Text(warning, "yellow"), soft_wrap=True)
     if brief:
         return
     table = Table(show_header=False)
@@ -66,3 +68,19 @@ def show(
     if fell := told.get("fell_out"):
         some = ", ".join(f"{legible(item['text'])} ({item['count']:,})" for item in fell[:_BEST])
         console.print(Text(f"no room for, most frequent first: {some}"), soft_wrap=True)
+
+
+def _about_phrases(told: Mapping[str, Any]) -> Iterator[str]:
+    """What a lexicon did not give."""
+    phrases, never = told.get("lexicon", 0), told.get("never_seen", 0)
+    if 2 * never > phrases:
+        yield (
+            f"{never:,} of the {phrases:,} phrases of the lexicon never stand in the text: is it of another corpus, or "
+            "does one of the two keep upper case? (phrases.lowercase, encode.lowercase)"
+        )
+    if phrases and not told["phrases"]:
+        yield (
+            "no phrase is in the vocabulary: none occurs as often as vocab.coarse.min_count, or vocab.coarse.size has "
+            "no room. Change these, or leave encode.coarse.phrases out: treegraft preprocess takes no lexicon of "
+            "which the vocabulary has nothing"
+        )

@@ -151,6 +151,9 @@ class Coarse(Side):
             "phrases": sum(unit in rows[steps.PHRASE] for unit in made.units),
             "fell_out": [{"text": text, "count": count} for text, count in made.fallen],
         }
+        if self._lookup.lexicon is not None:
+            found["lexicon"] = len(self._lookup.lexicon)
+            found["never_seen"] = found["lexicon"] - len(rows[steps.PHRASE])
         return made.entries, found
 
     def measure(self, facts: Mapping[str, Any], runs: Sequence[str], vocab: str) -> steps.Step:

@@ -200,9 +200,9 @@ def test_windows_of_a_block_change_nothing(tmp_path, monkeypatch):
     monkeypatch.setattr(by_block, "WINDOW_WORDS", 100)
     sizes: list[int] = []
 
-    def spy(some):
+    def spy(some, stand_in):
         sizes.append(sum(len(words.words) for words in some))
-        return number(some)
+        return number(some, stand_in)
 
     monkeypatch.setattr(by_block, "number", spy)
     lines = corpus(5)

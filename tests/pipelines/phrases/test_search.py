@@ -11,10 +11,11 @@ from typing import Any
 
 import kenlm
 import pytest
+import yaml
 from rich.console import Console
 
 from pipelines import engine, watched
-from pipelines.config import Config, ConfigError
+from pipelines.config import Config, ConfigError, load_config
 from pipelines.ngrams.discounts import FALLBACK
 from pipelines.options import Options
 from pipelines.phrases.flow import PhraseSearch
@@ -49,7 +50,7 @@ def search(
             "language": "en",
             "input": {**layout, "files": keys.pop("files", {"train": "a.txt"})},
             "annotate": {"parser": "none"},
-            "encode": {"tokenizer": "vocab.txt", "columns": []},
+            "encode": {"tokenizer": "vocab.txt", "columns": [], **keys.pop("encode", {})},
             "phrases": {"text": "lines", **PLAIN, **keys},
             "run": {"block_bytes": 1024},
         }
@@ -273,3 +274,64 @@ def test_given_words_that_hold_a_blank_part_their_neighbours(tmp_path):
     layout = {"format": "conllu"}
     _, folder, _ = run(tmp_path, text="annotated", files="a.conllu", layout=layout, **ALL_PAIRS)
     assert {phrase: count for phrase, count, *_ in rows(folder)} == neighbours([sentence])
+
+
+def test_words_keep_their_case_where_the_tokenizer_does(tmp_path):
+    _, folder, _ = run(tmp_path, ["New York"] * 3, encode={"lowercase": False})
+    assert [text for text, *_ in rows(folder)] == ["New York"]
+    with pytest.raises(engine.RunError, match=r"phrases\.lowercase: false -> true"):
+        run(tmp_path)
+    _, folder, _ = run(tmp_path, encode={"lowercase": False}, lowercase=True, overwrite=True)
+    assert [text for text, *_ in rows(folder)] == ["new york"]
+
+
+@pytest.mark.parametrize("name", ["phrases.tsv", "report.json", "model.arpa", "manifest.json"])
+def test_files_that_no_run_made_are_not_replaced(tmp_path, name):
+    folder = tmp_path / "out/phrases"
+    folder.mkdir(parents=True)
+    (folder / name).write_text("mine\n")
+    with pytest.raises(engine.RunError, match=rf"phrases holds {name}, but .* --overwrite"):
+        run(tmp_path, sentences(4))
+    assert [path.name for path in folder.iterdir()] == [name]
+    assert (folder / name).read_text() == "mine\n"
+    result, _, _ = run(tmp_path, overwrite=True)
+    assert result.phrases
+
+
+def test_a_given_model_is_not_where_this_run_writes(tmp_path):
+    _, folder, _ = run(tmp_path, sentences(7))
+    with pytest.raises(ConfigError, match=r"--model: .*model\.arpa is what this command writes"):
+        run(tmp_path, model=str(folder / "model.arpa"), overwrite=True)
+    assert (folder / "model.arpa").exists()
+
+
+@pytest.mark.parametrize(
+    ("keys", "field"),
+    [
+        ({"prune": [10**23]}, "prune"),
+        ({"min_count": 10**23}, "min_count"),
+        ({"size": 10**23}, "size"),
+        ({"min_dependence": float("nan")}, "min_dependence"),
+        ({"min_dependence": float("-inf")}, "min_dependence"),
+        ({"discount_fallback": [0.5, 1, float("nan")]}, "discount_fallback"),
+    ],
+)
+def test_numbers_that_nothing_can_be_compared_with(tmp_path, keys, field):
+    path = tmp_path / "c.yaml"
+    body = {"task": "pretrain", "language": "en", "input": {"format": "text", "files": "a.txt"}}
+    body |= {"encode": {"tokenizer": "vocab.txt", "columns": []}, "phrases": keys}
+    path.write_text(yaml.safe_dump(body), encoding="utf-8")
+    with pytest.raises(ConfigError, match=rf"phrases\.{field}"):
+        load_config(path)
+
+
+def test_a_stop_list_that_is_not_there_is_one_of_words(tmp_path):
+    with pytest.raises(ConfigError, match=r"phrases\.stop: .*nofile.txt cannot be read .* a word a line"):
+        run(tmp_path, sentences(4), stop="nofile.txt")
+
+
+def test_a_folder_that_is_a_file(tmp_path):
+    (tmp_path / "out").mkdir()
+    (tmp_path / "out/phrases").write_text("")
+    with pytest.raises(ConfigError, match=r"--out: .*out/phrases is a file"):
+        run(tmp_path, sentences(4))
