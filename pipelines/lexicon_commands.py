@@ -53,8 +53,11 @@ def phrases(
     """
     from pipelines.phrases.flow import PhraseSearch
     from pipelines.phrases.report import PHRASES
+    from pipelines.phrases.source import refuse_without_words
 
     loaded, options = _start(context, config, out, annotated, runner, workers, overwrite)
+    if loaded.phrases.text != "lines":
+        refuse_without_words(loaded, "treegraft phrases")
     search = PhraseSearch(loaded, str(config), options, model)
     result = search.run()
     lexicon = files.join(search.folder, PHRASES)
@@ -91,9 +94,12 @@ def vocab(
     Without --fine and --coarse: the fine one where encode.tokenizer names a vocab.txt that is not there yet, the
     coarse one where encode.columns has 'coarse'. Writes vocab.txt, coarse_vocab.txt and report.json into <out>/vocab.
     """
+    from pipelines.phrases.source import refuse_without_words
     from pipelines.vocab.flow import Vocabularies
 
     loaded, options = _start(context, config, out, annotated, runner, workers, overwrite)
+    if coarse:  # the fine one is of pieces of text
+        refuse_without_words(loaded, "a coarse vocabulary")
     made = Vocabularies(loaded, str(config), options, fine=fine, coarse=coarse)
     named = {"fine": ("encode.tokenizer", loaded.encode.tokenizer)}
     named["coarse"] = ("encode.coarse.vocab", loaded.encode.coarse.vocab if loaded.encode.coarse else "")

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import subprocess
 from pathlib import Path
 from typing import Any
 
 import pytest
+import yaml
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from pydantic import ValidationError
@@ -16,6 +18,7 @@ from corpora.verify import verify
 from pipelines.annotate.stage import Annotate
 from pipelines.config import Config, ConfigError
 from tests.integration.running import preprocess
+from tests.integration.test_cli import treegraft
 from tests.pipelines.annotated import SAMPLES, config_of
 from tests.pipelines.raw import config, raw
 
@@ -117,3 +120,32 @@ def test_rows_are_those_of_a_corpus_with_words(tmp_path: Path) -> None:
     manifest = read_manifest(str(tmp_path / "none" / "annotated"))
     assert manifest.identities["segmenter"] == {"name": "none", "version": ""}
     assert manifest.splits["train"].counters["words"] == 0
+
+
+@pytest.mark.parametrize(
+    ("command", "what"), [(["phrases"], "treegraft phrases"), (["vocab", "--coarse"], "a coarse vocabulary")]
+)
+def test_what_is_made_of_words_stops_before_any_work(command: list[str], what: str, tmp_path: Path) -> None:
+    done = lexicon_command(tmp_path, *command)
+    assert done.returncode == 2
+    assert f"annotate.segmenter is 'none' but {what} needs words" in " ".join(done.stderr.split())
+    assert not (tmp_path / "out").exists()
+
+
+def test_a_fine_vocabulary_needs_no_words(tmp_path: Path) -> None:
+    assert lexicon_command(tmp_path, "vocab", "--fine").returncode == 0
+    assert "天" in (tmp_path / "out/vocab/vocab.txt").read_text(encoding="utf-8").split()
+
+
+def lexicon_command(folder: Path, *command: str) -> subprocess.CompletedProcess[str]:
+    (folder / "a.txt").write_text("今天天气很好。我们去公园吧！\n\n也好。\n" * 9, encoding="utf-8")
+    body = {
+        "task": "pretrain",
+        "language": "zh",
+        "input": {"format": "text", "document": "blank_line", "files": "a.txt"},
+        "annotate": BARE,
+        "encode": {"tokenizer": str(SAMPLES / "vocab.txt"), "columns": []},
+        "run": {"workers": 1},
+    }
+    (folder / "c.yaml").write_text(yaml.safe_dump(body), encoding="utf-8")
+    return treegraft(*command, "c.yaml", "--out", "out", cwd=folder)
