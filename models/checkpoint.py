@@ -49,7 +49,7 @@ def load(
         model: of `MODELS`; default: what the folder was saved as, or else `bert`.
         task: of `models.heads.TASKS`; default: what the folder was saved for, or else `none`.
         labels: names of the classes of `classify` and `tag`, in the dataset's order (its metadata's `labels`);
-            default: the checkpoint's.
+            default: the checkpoint's. Other tasks have none.
         attention: `sdpa`, `eager` or `flex_attention`.
         dtype: of the weights.
         revision: of a hub id: a branch, tag or commit.
@@ -108,6 +108,11 @@ def save(model: Bert, folder: str | Path) -> None:
 
 def read_config(source: str | Path, revision: str = "main") -> BertConfig:
     """The config of a folder or hub id. Raises CheckpointError where there is none, or it is no BERT's."""
+    if Path(source).is_file():
+        raise CheckpointError(
+            f"{source} is a file, expected a folder with config.json and weights, or an id on the hub; "
+            "models.uer.convert makes a folder of a file that UER saved"
+        )
     try:
         config = AutoConfig.from_pretrained(str(source), revision=revision)
     except (OSError, ValueError) as error:
@@ -138,11 +143,12 @@ def _configure(
     kind = MODELS[name]
     kept = {key: value for key, value in saved.items() if key == "task" or key in kind.options}
     config.treegraft = {**kept, **options, "model": name, "task": task or saved.get("task", "none")}
-    if labels is not None:
-        config.id2label = dict(enumerate(labels))
-        config.label2id = {label: number for number, label in enumerate(labels)}
-    if config.treegraft["task"] in ("regress", "choice"):
-        config.num_labels = 1
+    if config.treegraft["task"] in ("classify", "tag"):
+        if labels is not None:
+            config.id2label = dict(enumerate(labels))
+            config.label2id = {label: number for number, label in enumerate(labels)}
+    else:  # what transformers' class of the task goes by
+        config.num_labels = 1 if config.treegraft["task"] in ("regress", "choice") else 2
     if config.treegraft["task"] == "regress":
         config.problem_type = "regression"
     try:

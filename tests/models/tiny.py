@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
+from pathlib import Path
 
 import numpy as np
 import torch
@@ -113,3 +114,13 @@ def together(batch: Mapping[str, Tensor]) -> np.ndarray:
     sequence = batch["sequence_id"].numpy()
     same = (sequence[:, :, None] == sequence[:, None]) & (sequence[:, None] > 0)
     return same | np.eye(sequence.shape[1], dtype=np.bool_)
+
+
+class Code:
+    """Pickled, it makes a file as it is read: what weights must not do."""
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+
+    def __reduce__(self) -> tuple[object, ...]:
+        return open, (str(self.path), "w")

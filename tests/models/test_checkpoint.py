@@ -1,0 +1,166 @@
+"""Checkpoints: there and back, transformers reads what is saved, nothing is random without being named."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+import torch
+import transformers
+from safetensors.torch import load_file
+from transformers import (
+    BertConfig,
+    BertForMaskedLM,
+    BertForPreTraining,
+    BertModel,
+    RobertaConfig,
+    RobertaModel,
+)
+
+from models import checkpoint
+from models.checkpoint import MODELS, CheckpointError
+from models.heads import TASKS
+from tests.models.tiny import COARSE, Code, fine_batch, tiny
+
+OPTIONS = {
+    "bert": {},
+    "kbert": {},
+    "sgnet": {"direction": "descendants", "aggregation": "learned", "alpha": 0.25},
+    "ambert": {"coarse_vocab_size": COARSE, "agreement": 0.1},
+}
+PAIRS = [(model, task) for model, kind in MODELS.items() for task in kind.tasks]
+
+
+def same(mine: dict[str, torch.Tensor], theirs: dict[str, torch.Tensor]) -> bool:
+    return mine.keys() == theirs.keys() and all(torch.equal(mine[name], theirs[name]) for name in mine)
+
+
+@pytest.mark.parametrize(("model", "task"), PAIRS)
+def test_saved_loaded_saved_it_is_the_same(model, task, tmp_path):
+    made = checkpoint.new(tiny(), model, task, labels=["x", "y", "z"], **OPTIONS[model])
+    checkpoint.save(made, tmp_path / "one")
+    again = checkpoint.load(tmp_path / "one")
+    assert type(again) is type(made) and again.settings == made.settings and again.drawn == ()
+    assert same(made.state_dict(), again.state_dict())
+    checkpoint.save(again, tmp_path / "two")
+    for name in ("config.json", "model.safetensors"):
+        assert (tmp_path / "one" / name).read_bytes() == (tmp_path / "two" / name).read_bytes()
+    assert sorted(path.name for path in (tmp_path / "one").iterdir()) == ["config.json", "model.safetensors"]
+
+
+@pytest.mark.parametrize(("model", "task"), PAIRS)
+def test_transformers_reads_what_is_saved(model, task, tmp_path):
+    """Its class for the same task where that has the same weights; of any, the encoder."""
+    made = checkpoint.new(tiny(), model, task, labels=["x", "y", "z"], **OPTIONS[model])
+    checkpoint.save(made, tmp_path)
+    encoder, info = BertModel.from_pretrained(tmp_path, add_pooling_layer=False, output_loading_info=True)
+    assert not info["missing_keys"]
+    assert same(
+        encoder.state_dict(),
+        {name: x for name, x in made.bert.state_dict().items() if not name.startswith("pooler")},
+    )
+    like = json.loads((tmp_path / "config.json").read_text())["architectures"]
+    assert like == [TASKS[task].like]
+    if model in ("bert", "kbert"):
+        whole, info = getattr(transformers, like[0]).from_pretrained(tmp_path, output_loading_info=True)
+        assert not info["unexpected_keys"] and not info["mismatched_keys"]
+        assert not [name for name in info["missing_keys"] if "pooler" not in name]
+        if task in ("classify", "tag"):
+            assert whole.config.id2label == {0: "x", 1: "y", 2: "z"}
+
+
+def old_folder(path, names=lambda name: name) -> BertForPreTraining:
+    """A folder as those of years ago: pytorch_model.bin."""
+    torch.manual_seed(3)
+    model = BertForPreTraining(tiny())
+    model.config.save_pretrained(path)
+    torch.save({names(name): x for name, x in model.state_dict().items()}, path / "pytorch_model.bin")
+    return model
+
+
+def test_reads_old_names_and_pickled_weights_as_weights_alone(tmp_path):
+    def old(name: str) -> str:
+        return name.replace("LayerNorm.weight", "LayerNorm.gamma").replace("LayerNorm.bias", "LayerNorm.beta")
+
+    reference = old_folder(tmp_path, old)
+    model = checkpoint.load(tmp_path, task="pretrain")
+    assert model.drawn == () and same(model.state_dict(), reference.state_dict())
+
+
+def test_pickled_code_is_refused_and_not_run(tmp_path):
+    old_folder(tmp_path)
+    torch.save(
+        {"bert.embeddings.word_embeddings.weight": Code(tmp_path / "was-run")},
+        tmp_path / "pytorch_model.bin",
+    )
+    with pytest.raises(CheckpointError, match="cannot be read"):
+        checkpoint.load(tmp_path)
+    assert not (tmp_path / "was-run").exists()
+
+
+def test_a_plain_encoder_starts_any_model_and_what_is_new_is_named(tmp_path):
+    torch.manual_seed(3)
+    encoder = BertModel(tiny())
+    encoder.save_pretrained(tmp_path)
+    for model, task in PAIRS:
+        made = checkpoint.load(tmp_path, model, task, labels=["x", "y"], **OPTIONS[model])
+        assert torch.equal(
+            made.bert.encoder.layer[1].output.dense.weight, encoder.encoder.layer[1].output.dense.weight
+        )
+        assert not [name for name in made.drawn if name.startswith("bert.")]
+        heads = tuple(TASKS[task].modules(made.config, 32))
+        owned = [name for name in made.drawn if name.startswith(heads)] if heads else []
+        assert bool(owned) == any(list(m.parameters()) for m in TASKS[task].modules(made.config, 32).values())
+        assert all(x.isfinite().all() and x.abs().max() < 1e3 for x in made.state_dict().values())
+
+
+def test_a_head_of_other_labels_is_drawn_anew(tmp_path):
+    made = checkpoint.new(tiny(), "bert", "classify", labels=["x", "y", "z"])
+    checkpoint.save(made, tmp_path)
+    again = checkpoint.load(tmp_path, labels=["p", "q"])
+    assert set(again.drawn) == {"classifier.weight", "classifier.bias"}
+    assert again.config.label2id == {"p": 0, "q": 1}
+
+
+def test_weights_of_another_model_are_refused(tmp_path):
+    config = RobertaConfig(
+        vocab_size=20, hidden_size=8, num_hidden_layers=1, num_attention_heads=2, intermediate_size=8
+    )
+    RobertaModel(config).save_pretrained(tmp_path / "roberta")
+    with pytest.raises(CheckpointError, match="a model of type 'roberta', expected 'bert'"):
+        checkpoint.load(tmp_path / "roberta")
+    RobertaModel(config).save_pretrained(tmp_path / "renamed")
+    tiny().save_pretrained(tmp_path / "renamed")
+    with pytest.raises(CheckpointError, match=r"of the encoder's weights: bert.embeddings"):
+        checkpoint.load(tmp_path / "renamed")
+    with pytest.raises(CheckpointError, match="is no checkpoint: expected a folder"):
+        checkpoint.load(tmp_path / "nothing")
+    BertConfig().save_pretrained(tmp_path / "empty")
+    with pytest.raises(CheckpointError, match=r"weights of .*empty cannot be read"):
+        checkpoint.load(tmp_path / "empty")
+    BertForMaskedLM(tiny()).save_pretrained(tmp_path / "cut")
+    file = tmp_path / "cut" / "model.safetensors"
+    file.write_bytes(file.read_bytes()[:2000])
+    with pytest.raises(CheckpointError, match=r"weights of .*cut cannot be read"):
+        checkpoint.load(tmp_path / "cut")
+    with pytest.raises(CheckpointError, match="model is 'gpt', expected one of bert"):
+        checkpoint.new(tiny(), "gpt")
+
+
+def test_new_models_are_drawn_from_torchs_random_state():
+    def draw(seed: int) -> dict[str, torch.Tensor]:
+        torch.manual_seed(seed)
+        return checkpoint.new(tiny(), "sgnet", "span").state_dict()
+
+    assert same(draw(1), draw(1)) and not same(draw(1), draw(2))
+
+
+def test_tied_weights_are_saved_once_and_trained_as_one(tmp_path):
+    model = checkpoint.new(tiny(), "bert", "mlm")
+    checkpoint.save(model, tmp_path)
+    assert "cls.predictions.decoder.weight" not in load_file(tmp_path / "model.safetensors")
+    again = checkpoint.load(tmp_path)
+    assert again.cls.predictions.decoder.weight is again.bert.embeddings.word_embeddings.weight
+    batch = fine_batch([9, 9])
+    again({**batch, "mlm_labels": batch["input_ids"]}).loss.backward()
+    assert again.bert.embeddings.word_embeddings.weight.grad.any()
