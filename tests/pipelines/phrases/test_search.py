@@ -2,81 +2,16 @@
 
 from __future__ import annotations
 
-import io
 import json
 import random
 from collections import Counter
-from pathlib import Path
-from typing import Any
 
 import kenlm
 import pytest
-import yaml
-from rich.console import Console
 
 from pipelines import engine, watched
-from pipelines.config import Config, ConfigError, load_config
-from pipelines.ngrams.discounts import FALLBACK
 from pipelines.options import Options
-from pipelines.phrases.flow import PhraseSearch
-from pipelines.phrases.report import Result
-from tests.pipelines.dedup.running import plainly
-
-PLAIN = {"stop": ["of", "the", "and"], "links": ["of"], "discount_fallback": list(FALLBACK), "min_count": 2}
-PLAIN |= {"min_probability": 0.1, "min_dependence": 0.2}
-
-
-def sentences(seed: int, count: int = 150) -> list[str]:
-    """Words as uneven as those of a language, some pairs of which stand together more often than chance has it."""
-    rng = random.Random(seed)
-    words = ["of", "the", "and", ".", "1st", "2", "b", "c", "D", "éa", "中", "new york", "los angeles basin"]
-    return [
-        " ".join(words[min(int(rng.paretovariate(0.6)) - 1, 12)] for _ in range(rng.randrange(9)))
-        for _ in range(count)
-    ]
-
-
-def search(
-    folder: Path, lines: list[str] | None = None, *, out: str = "out", model: str | None = None, **keys: Any
-) -> tuple[PhraseSearch, io.StringIO]:
-    """A search over lines of words; `text` says otherwise. Other keys are of `phrases`, `overwrite` of the command."""
-    if lines is not None:
-        (folder / "a.txt").write_text("".join(line + "\n" for line in lines), encoding="utf-8")
-    said, overwrite = io.StringIO(), keys.pop("overwrite", False)
-    layout = keys.pop("layout", {"format": "text", "document": "line"})
-    config = Config.model_validate(
-        {
-            "task": "pretrain",
-            "language": "en",
-            "input": {**layout, "files": keys.pop("files", {"train": "a.txt"})},
-            "annotate": {"parser": "none"},
-            "encode": {"tokenizer": "vocab.txt", "columns": [], **keys.pop("encode", {})},
-            "phrases": {"text": "lines", **PLAIN, **keys},
-            "run": {"block_bytes": 1024},
-        }
-    )
-    options = Options(
-        out=str(folder / out),
-        annotated=str(folder / out / "annotated"),
-        overwrite=overwrite,
-        brief=True,
-        console=Console(file=said, width=100),
-    )
-    return PhraseSearch(config, str(folder / "c.yaml"), options, model), said
-
-
-def run(folder: Path, lines: list[str] | None = None, **keys: Any) -> tuple[Result, Path, str]:
-    job, said = search(folder, lines, **keys)
-    with plainly():
-        result = job.run()
-    return result, Path(job.folder), said.getvalue()
-
-
-def rows(folder: Path) -> list[tuple[str, int, float, float]]:
-    lines = (folder / "phrases.tsv").read_text(encoding="utf-8").split("\n")
-    assert lines.pop() == ""
-    parts = [line.split("\t") for line in lines]
-    return [(text, int(count), float(p), float(d)) for text, count, p, d in parts]
+from tests.pipelines.phrases.running import PLAIN, rows, run, sentences
 
 
 @pytest.mark.parametrize(("seed", "longest"), [(1, 2), (2, 3), (3, 3)])
@@ -179,15 +114,6 @@ def test_an_empty_corpus_gives_an_empty_lexicon(tmp_path, text):
     assert "no phrases" in said
 
 
-def test_a_corpus_without_discounts_says_what_to_set(tmp_path):
-    with pytest.raises(engine.RunError, match=r"phrases\.discount_fallback: \[0\.5, 1\.0, 1\.5\]"):
-        run(tmp_path, ["a b c"], discount_fallback=None)
-    result, folder, said = run(tmp_path, discount_fallback=[0.5, 1, 1.5])
-    report = json.loads((folder / "report.json").read_text(encoding="utf-8"))
-    assert result.model["fell_back"] == report["model"]["fell_back"] == [1, 2, 3]
-    assert "phrases.discount_fallback" in said
-
-
 def test_a_model_that_is_there_already_scores_and_is_not_made(tmp_path):
     _, folder, _ = run(tmp_path, sentences(7))
     model = tmp_path / "given.arpa"
@@ -224,14 +150,6 @@ def test_annotated_text_is_cut_into_words_first(tmp_path):
         ("supreme court rules", 2),
         ("supreme courts", 2),
     }
-
-
-def test_lines_of_words_are_plain_text(tmp_path):
-    layout = {"format": "jsonl", "files": "a.jsonl"}
-    body = {"task": "pretrain", "language": "en", "input": layout, "phrases": {"text": "lines"}}
-    config = Config.model_validate(body | {"encode": {"tokenizer": "vocab.txt", "columns": []}})
-    with pytest.raises(ConfigError, match=r"input\.format is 'jsonl'; lines of words need 'text'"):
-        PhraseSearch(config, str(tmp_path / "c.yaml"), Options(out="x", annotated="y"))
 
 
 ALL_PAIRS = {"min_count": 1, "min_probability": 0.0, "min_dependence": -99, "max_inside": 1.0, "stop": []}
@@ -283,55 +201,3 @@ def test_words_keep_their_case_where_the_tokenizer_does(tmp_path):
         run(tmp_path)
     _, folder, _ = run(tmp_path, encode={"lowercase": False}, lowercase=True, overwrite=True)
     assert [text for text, *_ in rows(folder)] == ["new york"]
-
-
-@pytest.mark.parametrize("name", ["phrases.tsv", "report.json", "model.arpa", "manifest.json"])
-def test_files_that_no_run_made_are_not_replaced(tmp_path, name):
-    folder = tmp_path / "out/phrases"
-    folder.mkdir(parents=True)
-    (folder / name).write_text("mine\n")
-    with pytest.raises(engine.RunError, match=rf"phrases holds {name}, but .* --overwrite"):
-        run(tmp_path, sentences(4))
-    assert [path.name for path in folder.iterdir()] == [name]
-    assert (folder / name).read_text() == "mine\n"
-    result, _, _ = run(tmp_path, overwrite=True)
-    assert result.phrases
-
-
-def test_a_given_model_is_not_where_this_run_writes(tmp_path):
-    _, folder, _ = run(tmp_path, sentences(7))
-    with pytest.raises(ConfigError, match=r"--model: .*model\.arpa is what this command writes"):
-        run(tmp_path, model=str(folder / "model.arpa"), overwrite=True)
-    assert (folder / "model.arpa").exists()
-
-
-@pytest.mark.parametrize(
-    ("keys", "field"),
-    [
-        ({"prune": [10**23]}, "prune"),
-        ({"min_count": 10**23}, "min_count"),
-        ({"size": 10**23}, "size"),
-        ({"min_dependence": float("nan")}, "min_dependence"),
-        ({"min_dependence": float("-inf")}, "min_dependence"),
-        ({"discount_fallback": [0.5, 1, float("nan")]}, "discount_fallback"),
-    ],
-)
-def test_numbers_that_nothing_can_be_compared_with(tmp_path, keys, field):
-    path = tmp_path / "c.yaml"
-    body = {"task": "pretrain", "language": "en", "input": {"format": "text", "files": "a.txt"}}
-    body |= {"encode": {"tokenizer": "vocab.txt", "columns": []}, "phrases": keys}
-    path.write_text(yaml.safe_dump(body), encoding="utf-8")
-    with pytest.raises(ConfigError, match=rf"phrases\.{field}"):
-        load_config(path)
-
-
-def test_a_stop_list_that_is_not_there_is_one_of_words(tmp_path):
-    with pytest.raises(ConfigError, match=r"phrases\.stop: .*nofile.txt cannot be read .* a word a line"):
-        run(tmp_path, sentences(4), stop="nofile.txt")
-
-
-def test_a_folder_that_is_a_file(tmp_path):
-    (tmp_path / "out").mkdir()
-    (tmp_path / "out/phrases").write_text("")
-    with pytest.raises(ConfigError, match=r"--out: .*out/phrases is a file"):
-        run(tmp_path, sentences(4))

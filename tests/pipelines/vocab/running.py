@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+import json
 import random
 from dataclasses import replace
 from pathlib import Path
@@ -70,3 +71,16 @@ def make(
 
 def contents(folder: Path) -> dict[str, bytes]:
     return {name: (folder / "out/vocab" / name).read_bytes() for name in FILES}
+
+
+def report(folder: Path) -> dict:
+    return json.loads((folder / "out/vocab/report.json").read_text(encoding="utf-8"))
+
+
+def found_lexicon(folder: Path, content: str) -> dict:
+    """What `treegraft phrases` left, and an `encode` section that does not name it."""
+    (folder / "out/phrases").mkdir(parents=True)
+    (folder / "out/phrases/phrases.tsv").write_text(content, encoding="utf-8")
+    vocab = folder / "out/vocab"
+    coarse = {"vocab": str(vocab / "coarse_vocab.txt")}
+    return {"tokenizer": str(vocab / "vocab.txt"), "columns": ["coarse"], "coarse": coarse}

@@ -59,6 +59,24 @@ def test_preprocess_goes_on_from_there(tmp_path: Path) -> None:
     assert "every rule holds" in said.stderr
 
 
+def test_a_lexicon_that_is_found_is_to_be_named_and_missed_by_preprocess(tmp_path: Path) -> None:
+    encode = {"tokenizer": "out/my/vocab/vocab.txt", "columns": []}
+    config = write(tmp_path, documents=20, encode=encode)
+    (tmp_path / "out/my/phrases").mkdir(parents=True)
+    (tmp_path / "phrases.tsv").rename(tmp_path / "out/my/phrases/phrases.tsv")
+    said = treegraft("vocab", config.name, "--fine", "--coarse", cwd=tmp_path)
+    assert said.returncode == 0, said.stderr
+    assert said.stderr.rstrip().endswith(
+        "next: in the config, encode.coarse.vocab: out/my/vocab/coarse_vocab.txt and encode.columns: [coarse] and "
+        "encode.coarse.phrases: out/my/phrases/phrases.tsv; then treegraft preprocess my.yaml"
+    )
+    coarse = {"vocab": "out/my/vocab/coarse_vocab.txt"}
+    write(tmp_path, documents=20, encode=encode | {"columns": ["coarse"], "coarse": coarse})
+    said = treegraft("preprocess", config.name, "--dry-run", cwd=tmp_path)
+    assert said.returncode == 0, said.stderr
+    assert "of several words, but the config names no phrases" in " ".join(said.stderr.split())
+
+
 def test_what_the_config_lacks_is_said(tmp_path: Path) -> None:
     encode = {"tokenizer": "vocab.txt", "columns": []}
     said = treegraft("vocab", write(tmp_path, encode=encode).name, cwd=tmp_path)
