@@ -13,7 +13,7 @@ from torch import Tensor
 from transformers import BertConfig, BertModel
 from transformers.models.bert.modeling_bert import BertPreTrainedModel
 
-from models.bert_batch import FINE, SPLITS, Batch, check_dataset, check_range, need
+from models.bert_batch import FINE, SPLITS, Batch, check_choices, check_dataset, check_range, need
 from models.heads import TASKS, Task
 from models.masks import Mask, same_sequence
 from models.output import Output
@@ -34,6 +34,7 @@ class Bert(BertPreTrainedModel):
         options: its settings beyond the task, with defaults.
         view: columns of the dataset that its tokens are made of; `group` is theirs, where not `base`.
         task: `models.heads.Task`.
+        drawn: names of the weights that no checkpoint gave (`models.checkpoint`).
     """
 
     kind: ClassVar[str] = "bert"
@@ -42,6 +43,7 @@ class Bert(BertPreTrainedModel):
     view: ClassVar[tuple[str, ...]] = FINE
     group: ClassVar[str | None] = None
     reads: ClassVar[tuple[str, ...]] = ("input_ids", "token_type_ids", "position_ids", "sequence_id")
+    drawn: tuple[str, ...] = ()
 
     def __init__(self, config: BertConfig) -> None:
         """A model of this config, weights drawn anew; `config.treegraft` holds `task` and the options.
@@ -146,6 +148,9 @@ class Bert(BertPreTrainedModel):
         if torch.compiler.is_compiling():
             return
         check_range(batch, self.limits(), f"model {self.kind!r}")
+        if self.task.name == "choice" and "label" in batch:
+            need(batch, ("choices",), "task 'choice'")
+            check_choices(batch, f"model {self.kind!r}")
 
     def check_dataset(self, metadata: dict[str, Any]) -> None:
         """Raise BatchError where a dataset of this metadata does not fit: vocabulary and labels."""

@@ -98,6 +98,19 @@ def check_range(batch: Batch, limits: Mapping[str, tuple[int, str]], who: str) -
             raise BatchError(f"{who}: {name} holds {found:,}, expected 0 to {limit - 1:,} ({why})")
 
 
+def check_choices(batch: Batch, who: str) -> None:
+    """Raise BatchError where `label` int64[Q] names a choice that its question does not have (`choices` int64[B])."""
+    label, question = batch["label"], batch["choices"]
+    counts = torch.bincount(question.clamp(min=0), minlength=len(label))[: len(label)]
+    wrong = ((label >= counts) | (label < 0)) & (label != IGNORED_LABEL)
+    if wrong.any():
+        at = int(wrong.int().argmax())
+        raise BatchError(
+            f"{who}: label of question {at} of the batch is {int(label[at])}, of which the batch has "
+            f"{int(counts[at])} choices: all choices of a question belong into one batch"
+        )
+
+
 def _bounds(name: str, x: Tensor) -> tuple[Tensor, Tensor]:
     if "label" in name:  # none is as good as any
         x = torch.where(x == IGNORED_LABEL, 0, x)

@@ -36,18 +36,18 @@ class Task:
         run: (model, hidden float[B, T, D], pooled float[B, D] or None, batch) -> Output. Without labels in the
             batch there are logits and no loss.
         columns: of the dataset, that hold the labels.
+        like: transformers' class of the same weights.
         pooled: it reads [CLS] through BERT's pooler.
         vocabulary: it predicts tokens, with the word embeddings as its last layer.
-        like: transformers' class of the same weights.
     """
 
     name: str
     modules: Modules
     run: Run
-    columns: tuple[str, ...] = ()
+    columns: tuple[str, ...]
+    like: str
     pooled: bool = False
     vocabulary: bool = False
-    like: str = "BertModel"
 
 
 def row_labels(batch: Batch, name: str) -> Tensor | None:
@@ -176,7 +176,6 @@ def add_choices(output: Output, name: str, score: Tensor, batch: Batch) -> None:
     """
     if "label" not in batch:
         return
-    need(batch, ("choices",), "task 'choice'")
     label, question = batch["label"].long(), batch["choices"]
     own = question == torch.arange(len(label), device=score.device)[:, None]
     if "row_weight" in batch:
@@ -203,42 +202,47 @@ def classifier(classes: int | None) -> Modules:
     return modules
 
 
+def _task(name: str, like: str, modules: Modules, run: Run, *columns: str, **reads: bool) -> Task:
+    return Task(name, modules, run, columns, like=like, **reads)
+
+
 TASKS = {
     task.name: task
     for task in (
-        Task("none", lambda c, w: {}, _none),
-        Task("mlm", lambda c, w: {"cls": BertOnlyMLMHead(c)}, _mlm, vocabulary=True, like="BertForMaskedLM"),
-        Task(
-            "nsp",
-            lambda c, w: {"cls": BertOnlyNSPHead(c)},
-            _nsp,
-            ("label",),
-            True,
-            like="BertForNextSentencePrediction",
-        ),
-        Task(
+        _task("none", "BertModel", lambda c, w: {}, _none),
+        _task("mlm", "BertForMaskedLM", lambda c, w: {"cls": BertOnlyMLMHead(c)}, _mlm, vocabulary=True),
+        _task(
             "pretrain",
+            "BertForPreTraining",
             lambda c, w: {"cls": BertPreTrainingHeads(c)},
             _pretrain,
-            ("label",),
-            True,
-            True,
-            "BertForPreTraining",
+            "label",
+            pooled=True,
+            vocabulary=True,
         ),
-        Task("classify", classifier(None), _classify, ("label",), True, like="BertForSequenceClassification"),
-        Task(
-            "regress", classifier(1), _regress, ("label_score",), True, like="BertForSequenceClassification"
+        _task(
+            "nsp",
+            "BertForNextSentencePrediction",
+            lambda c, w: {"cls": BertOnlyNSPHead(c)},
+            _nsp,
+            "label",
+            pooled=True,
         ),
-        Task("tag", classifier(None), _tag, ("token_labels",), like="BertForTokenClassification"),
-        Task(
+        _task("classify", "BertForSequenceClassification", classifier(None), _classify, "label", pooled=True),
+        _task(
+            "regress", "BertForSequenceClassification", classifier(1), _regress, "label_score", pooled=True
+        ),
+        _task("tag", "BertForTokenClassification", classifier(None), _tag, "token_labels"),
+        _task(
             "span",
+            "BertForQuestionAnswering",
             lambda c, w: {"qa_outputs": nn.Linear(w, 2)},
             _span,
-            ("answer_start", "answer_stop"),
-            like="BertForQuestionAnswering",
+            "answer_start",
+            "answer_stop",
         ),
-        Task(
-            "choice", classifier(1), _choice, ("label", "choice_lengths"), True, like="BertForMultipleChoice"
+        _task(
+            "choice", "BertForMultipleChoice", classifier(1), _choice, "label", "choice_lengths", pooled=True
         ),
     )
 }

@@ -98,6 +98,8 @@ def test_choices_of_unequal_numbers_are_softmaxed_by_question(tmp_path):
     unasked = ours({**labelled, "label": torch.tensor([2, -100])})
     torch.testing.assert_close(unasked.loss, -scores[:3].log_softmax(0)[2])
     assert unasked.counts["choice"] == 1
+    with pytest.raises(BatchError, match="question 1 of the batch is 2, of which the batch has 2 choices"):
+        ours({**labelled, "label": torch.tensor([2, 2])})
 
 
 def test_rows_of_weight_zero_and_missing_labels_count_nothing():
@@ -217,3 +219,30 @@ def test_columns_of_each_task():
     assert columns["none"] == columns["mlm"] == ("input_ids", "token_type_ids")
     assert columns["choice"] == ("input_ids", "token_type_ids", "label", "choice_lengths")
     assert columns["span"] == ("input_ids", "token_type_ids", "answer_start", "answer_stop")
+
+
+@pytest.mark.parametrize("model", ["bert", "sgnet", "ambert"])
+def test_checkpointing_of_activations_changes_no_gradient(model):
+    batch = {**fine_batch([9, 9]), "token_labels": torch.ones(2, 9, dtype=torch.int64)}
+    batch |= {
+        f"coarse_{name}": batch[name]
+        for name in ("input_ids", "token_type_ids", "position_ids", "sequence_id")
+    }
+    batch |= {
+        "coarse_index": batch["position_ids"],
+        "dfs_in": batch["position_ids"],
+        "dfs_out": batch["position_ids"] + 2,
+    }
+    torch.manual_seed(0)
+    options = {"coarse_vocab_size": 120} if model == "ambert" else {}
+    made = checkpoint.new(tiny(), model, "tag", labels=LABELS, **options).train()
+    gradients = []
+    for again in (False, True):
+        if again:
+            made.gradient_checkpointing_enable()
+        made.zero_grad()
+        made(batch).loss.backward()
+        gradients.append([p.grad for p in made.parameters() if p.grad is not None])
+    assert len(gradients[0]) > 20
+    for one, other in zip(*gradients, strict=True):
+        torch.testing.assert_close(one, other)
