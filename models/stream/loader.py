@@ -26,8 +26,8 @@ from models.stream.shards import Split
 
 T = TypeVar("T")
 STATE_VERSION = 1
-_ROWS_AT_ONCE = 1024
-"""Rows that are read at once, and shipped at once by a worker; a batch if that is more."""
+_ROWS_AT_ONCE, _BATCHES_AT_ONCE = 1024, 32
+"""Most rows and batches that are read at once, and shipped at once by a worker; one batch whatever its rows."""
 _ALIGNMENT = 64
 
 
@@ -190,7 +190,7 @@ class _Reader(Generic[T]):
     def handfuls(self, cursor: Cursor, worker: int, workers: int) -> Iterator[list[tuple[T, Cursor]]]:
         """Every `workers`-th handful of batches, read at once, each with where the stream stands after it."""
         steps = self.batches.steps(cursor)
-        count = max(_ROWS_AT_ONCE * self.batches.ranks // self.batches.size, 1)
+        count = min(max(_ROWS_AT_ONCE * self.batches.ranks // self.batches.size, 1), _BATCHES_AT_ONCE)
         for number in itertools.count():
             handful = list(islice(steps, count))
             if number % workers == worker:
