@@ -185,17 +185,18 @@ def test_numbers_of_any_size(most: int) -> None:
     assert torch.equal(by_flex(mask, batch)[0, 0], want)
 
 
+@pytest.mark.parametrize("width", [127, 128, 129, 600])
 @pytest.mark.parametrize("kind", LM_KINDS)
-def test_long_rows(kind: str) -> None:
-    """As long as a block of comparisons is large, and longer."""
-    width = 600
-    batch = {"token_type_ids": (torch.arange(width) > 200).long()[None].repeat(3, 1)}
+def test_long_rows(kind: str, width: int) -> None:
+    """As many tokens as a byte has numbers, and more pairs than are compared at a time."""
+    source = width // 3
+    batch = {"token_type_ids": (torch.arange(width) >= source).long()[None].repeat(3, 1)}
     i, j = np.indices((width, width))
     want = {
         "bidirectional": i == i,
         "left_to_right": j <= i,
         "right_to_left": j >= i,
-        "seq2seq": (j <= 200) | ((i > 200) & (j <= i)),
+        "seq2seq": (j < source) | ((i >= source) & (j <= i)),
     }[kind]
     assert (unilm(kind).dense(batch).numpy() == want).all()
 
