@@ -23,9 +23,12 @@ class Facts:
     inputs: Sequence[Mapping[str, Any]] = ()
 
 
-def differences(old: Facts, new: Facts) -> list[str]:
+def differences(old: Facts, new: Facts, *, every_tool: bool = False) -> list[str]:
     """A line for everything that differs, as `graph.rank: 'shortest' -> 'file'`; what either side lacks is
-    passed over, because another release may not have recorded it."""
+    passed over, because another release may not have recorded it.
+
+    `every_tool`: both sides name all their tools, so that what only one has is a line: `model: none -> a.arpa`.
+    """
     lines = []
     if old.settings and new.settings:
         for key in sorted(old.settings.keys() | new.settings.keys()):
@@ -38,6 +41,11 @@ def differences(old: Facts, new: Facts) -> list[str]:
         for tool in sorted(old.identities.keys() & new.identities.keys())
         if old.identities[tool] != new.identities[tool] and _SAID_BY.get(tool) not in named
     ]
+    if every_tool:
+        lines += [
+            f"{tool}: {_name(old.identities.get(tool))} -> {_name(new.identities.get(tool))}"
+            for tool in sorted(old.identities.keys() ^ new.identities.keys())
+        ]
     lines += _inputs(old.inputs, new.inputs)
     if not lines:  # packages change without changing a byte: they explain only what nothing else does
         lines += [
@@ -49,7 +57,8 @@ def differences(old: Facts, new: Facts) -> list[str]:
 
 
 def listed(lines: Sequence[str]) -> str:
-    """The lines indented, each behind a line end; of many the first ones and a count."""
+    """The lines indented, each behind a line end; of many the first ones and a count, of none what that means."""
+    lines = lines or ["nothing that a config says: another release of treegraft made it"]
     more = [f"and {len(lines) - _SHOWN} more"] if len(lines) > _SHOWN else []
     return "".join(f"\n  {line}" for line in [*lines[:_SHOWN], *more])
 
@@ -83,6 +92,11 @@ def _tool(before: Any, after: Any) -> str:
     keys = ["name", "version"] if named else ["version", "sha256"]
     keys = [key for key in keys if named or before.get(key) != after.get(key)]
     return " -> ".join(" ".join(_short(key, facts.get(key)) for key in keys) for facts in (before, after))
+
+
+def _name(tool: Any) -> str:
+    """`tool`: None where there is none."""
+    return "none" if tool is None else str(tool.get("name")) if isinstance(tool, Mapping) else _value(tool)
 
 
 def _short(key: str, value: Any) -> str:

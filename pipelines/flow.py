@@ -27,7 +27,7 @@ from pipelines.dedup.flow import Deduplication
 from pipelines.dedup.result import Drops
 from pipelines.differences import Facts, differences, listed
 from pipelines.display import counts, summary
-from pipelines.encode.advice import warnings
+from pipelines.encode.advice import unused_phrases, warnings
 from pipelines.encode.stage import Encode
 from pipelines.graphs import compiled_graph
 from pipelines.options import Options
@@ -241,9 +241,15 @@ def dedup(config: Config, config_path: str, options: Options) -> Drops:
     return Deduplication(config, config_path, options.out, config.dedup or DedupConfig()).run(options)
 
 
+def check(config: Config, config_path: str, options: Options) -> None:
+    """What stage 2 needs, before any work: what is wrong raises ConfigError, what is odd is told."""
+    Encode.check(config, config_path)
+    _warn(unused_phrases(config, config_path), options)
+
+
 def encode(config: Config, config_path: str, options: Options) -> Manifest:
     """Stage 2 alone, on finished annotations."""
-    Encode.check(config, config_path)
+    check(config, config_path, options)
     if not files.exists(files.join(options.annotated, MANIFEST)):
         raise engine.RunError(
             f"{options.annotated} holds no finished annotations; run `treegraft annotate {config_path}` first"
@@ -285,7 +291,7 @@ def _refuse_other_annotations(
 
 def preprocess(config: Config, config_path: str, options: Options) -> Manifest:
     """Both stages; wrong labels, tokenizers and graphs are found before the slow one where they can be."""
-    Encode.check(config, config_path)
+    check(config, config_path, options)
     graph = _graph(config, config_path, options)
     annotated = annotate(config, config_path, options)
     return _encode(config, config_path, options, annotated, graph)
@@ -300,6 +306,10 @@ def _encode(
 ) -> Manifest:
     manifest = run_plan(plan_encode(config, config_path, options, annotated, graph), options)
     totals = sum((Counter(split.counters) for split in manifest.splits.values()), Counter())
-    for warning in warnings(config, totals):
-        options.console.print(Text.assemble(("warning: ", "yellow"), warning))
+    _warn(warnings(config, totals), options)
     return manifest
+
+
+def _warn(lines: list[str], options: Options) -> None:
+    for line in lines:
+        options.console.print(Text.assemble(("warning: ", "yellow"), line))

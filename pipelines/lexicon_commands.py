@@ -93,6 +93,10 @@ def vocab(
 
     Without --fine and --coarse: the fine one where encode.tokenizer names a vocab.txt that is not there yet, the
     coarse one where encode.columns has 'coarse'. Writes vocab.txt, coarse_vocab.txt and report.json into <out>/vocab.
+
+    report.json, of each: entries; documents and occurrences (words) counted; coverage (shares of words and characters
+    that are whole tokens, pieces or [UNK]); of the coarse one its pieces, words and phrases, and fell_out, the most
+    frequent ones without room.
     """
     from pipelines.phrases.source import refuse_without_words
     from pipelines.vocab.flow import Vocabularies
@@ -103,14 +107,19 @@ def vocab(
     made = Vocabularies(loaded, str(config), options, fine=fine, coarse=coarse)
     named = {"fine": ("encode.tokenizer", loaded.encode.tokenizer)}
     named["coarse"] = ("encode.coarse.vocab", loaded.encode.coarse.vocab if loaded.encode.coarse else "")
+    done = made.run()
     lacking = [
         f"{key}: {legible(path)}"
         for (key, value), path in (
             (named[side], _from_config(files.join(made.folder, found.file), config))
-            for side, found in made.run().items()
+            for side, found in done.items()
         )
         if os.path.normpath(value) != os.path.normpath(path)
     ]
+    if "coarse" in done and "coarse" not in loaded.encode.columns:
+        lacking.append(f"encode.columns: [{', '.join([*loaded.encode.columns, 'coarse'])}]")
+    if made.unnamed is not None:
+        lacking.append(f"encode.coarse.phrases: {legible(_from_config(made.unnamed, config))}")
     change = f"in the config, {' and '.join(lacking)}; then " if lacking else ""
     _err.print(f"next: {change}treegraft preprocess {legible(str(config))}", soft_wrap=True)
 

@@ -7,7 +7,7 @@ import os
 from importlib import resources
 from importlib.util import find_spec
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 from rich.text import Text
@@ -83,7 +83,7 @@ def preprocess(
     from pipelines.retokenize import Retokenizer
     from pipelines.view.inspect import show
 
-    chosen, beam = _split_configs(configs or [], context.args, runner)
+    chosen, beam = _split_configs(context, configs or [], runner)
     samples = not chosen
     if samples:
         folder = resources.files("corpora") / "samples"
@@ -209,22 +209,33 @@ def _start(
 ) -> tuple[Config, Options]:
     """What a command on one config works with."""
     loaded = load_config(config)
-    _, beam = _split_configs([config], context.args, runner)
+    _, beam = _split_configs(context, [config], runner)
     return loaded, _options(loaded, config, out, annotated, runner, workers, beam, overwrite)
 
 
-def _split_configs(configs: list[Path], extra: list[str], runner: str) -> tuple[list[Path], list[str]]:
+def _split_configs(context: typer.Context, configs: list[Path], runner: str) -> tuple[list[Path], list[str]]:
     """Typer hands unknown options and their values to whichever list comes first: sort them out again."""
-    given = [str(c) for c in configs] + list(extra)
+    given = [str(c) for c in configs] + list(context.args)
     beam_at = next((i for i, word in enumerate(given) if word.startswith("-")), len(given))
     paths, beam = [Path(word) for word in given[:beam_at]], given[beam_at:]
     if beam and runner == "local":
         name = beam[0].split("=")[0]
-        known = ["--out", "--annotated", "--runner", "--workers", "--overwrite", "--dry-run", "--help"]
-        near = difflib.get_close_matches(name, known, n=1)
-        hint = f"did you mean {near[0]}?" if near else "Beam options need --runner"
-        raise ConfigError(f"unknown option {name}; {hint}")
+        raise ConfigError(f"unknown option {name}; {_instead(context, name)}")
     return paths, beam
+
+
+def _instead(context: typer.Context, name: str) -> str:
+    """What to do about an option that a command lacks."""
+    commands: dict[str, Any] = getattr(context.find_root().command, "commands", {})
+    if takers := [other for other in sorted(commands) if name in _options_of(context, commands[other])]:
+        verb = "takes" if len(takers) == 1 else "take"
+        return f"{', '.join(takers[:-1])}{' and ' if takers[1:] else ''}{takers[-1]} alone {verb} it"
+    near = difflib.get_close_matches(name, _options_of(context, context.command), n=1)
+    return f"did you mean {near[0]}?" if near else "Beam options need --runner"
+
+
+def _options_of(context: typer.Context, command: Any) -> list[str]:
+    return [option for parameter in command.get_params(context) for option in parameter.opts]
 
 
 def _options(
@@ -275,7 +286,7 @@ def _print_plan(config: Config, path: Path, options: Options) -> None:
     from pipelines.display import summary
     from pipelines.dry_run import describe_plan
 
-    flow.Encode.check(config, str(path))
+    flow.check(config, str(path), options)
     splits = describe_plan(config, str(path), options)
     _out.print(Text(f"plan of {legible(path.name)}"))
     _out.print(summary(splits))

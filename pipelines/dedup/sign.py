@@ -32,9 +32,9 @@ from pipelines.dedup.minhash import Banding
 from pipelines.dedup.numbering import Numbers, numbers
 from pipelines.dedup.runs import write_run
 from pipelines.dedup.shingles import Sets
-from pipelines.dedup.signer import UNSPACED, Signed, Signer
+from pipelines.dedup.signer import Signed, Signer
 from pipelines.engine import BlockWriter, Stage
-from pipelines.language import primary_language
+from pipelines.language import UNSPACED, primary_language
 from pipelines.ragged import bounds
 
 CODE_VERSION = 1

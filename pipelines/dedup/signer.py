@@ -20,8 +20,6 @@ from pipelines.dedup.shingles import Sets, shingle_sets, words
 from pipelines.dedup.sketch import MOST
 from pipelines.ragged import bounds
 
-UNSPACED = frozenset({"zh", "yue", "wuu", "lzh", "ja", "th", "lo", "km", "my", "bo", "dz"})
-"""Languages written without spaces between words: their shingles are of characters."""
 SLICE = 1 << 20
 """Characters of a long text that are gone through at a time; a word ends there at the latest."""
 

@@ -1,12 +1,14 @@
-"""What a user should know about the rows just made, and which key of the config mends it."""
+"""What a user should know about the rows just made, or about to be made, and which key of the config mends it."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 
+from corpora import files
 from corpora.layout import InputConfig
-from pipelines.config import Config
+from pipelines.config import Config, resolve
 from pipelines.encode_config import PretrainConfig
+from pipelines.view.legible import legible
 
 _CUT_AT_END = ("classify", "tag", "choice")
 """Tasks whose rows lose what is past `max_length`; questions have windows instead, and targets a budget."""
@@ -24,6 +26,25 @@ _LONGER_DOCUMENTS = {
     },
 }
 """How documents come to hold more sentences, by `input.format` and `input.document`."""
+
+
+def unused_phrases(config: Config, config_path: str) -> list[str]:
+    """What to tell before a run whose coarse vocabulary has phrases, and whose config has not.
+
+    The vocabulary must be there.
+    """
+    coarse = config.encode.coarse
+    if coarse is None or coarse.phrases is not None:
+        return []
+    lines = files.read_bytes(resolve(config_path, coarse.vocab)).split(b"\n")
+    several = sum(b" " in line.strip() for line in lines)
+    if not several:
+        return []
+    return [
+        f"{several:,} entries of {legible(coarse.vocab)} are of several words, but the config names no phrases, so "
+        "that none is looked for: set encode.coarse.phrases to the lexicon that the vocabulary was made of "
+        "(phrases.tsv of `treegraft phrases`)"
+    ]
 
 
 def warnings(config: Config, counters: Mapping[str, int]) -> list[str]:

@@ -40,7 +40,10 @@ class CoarseVocabulary:
         try:
             content = files.read_bytes(path)
         except (FileNotFoundError, IsADirectoryError):
-            raise ConfigError(f"encode.coarse.vocab: file {path} does not exist") from None
+            raise ConfigError(
+                f"encode.coarse.vocab: file {path} does not exist; `treegraft vocab {config_path or 'CONFIG'}` makes "
+                "it from the corpus"
+            ) from None
         vocab = parse_vocab(content, path, "encode.coarse.vocab")
         self.vocab_size: int = 1 + max(vocab.values())
         self.special_ids = {role: vocab[names[0]] for role, names in SPECIAL_TOKENS.items()}

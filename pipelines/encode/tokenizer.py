@@ -208,7 +208,7 @@ def load_tokenizer(spec: str, *, config_path: str = "", lowercase: bool = True) 
         ConfigError: nothing there, not readable as a tokenizer, a special token missing, a
             duplicate entry.
     """
-    path = _find(spec, resolve(config_path, spec) if config_path else spec)
+    path = _find(spec, resolve(config_path, spec) if config_path else spec, config_path)
     if path is None:
         return _from_hub(spec)
     content = files.read_bytes(path)
@@ -263,7 +263,7 @@ def vocabulary_lines(tokens: Sequence[str]) -> bytes:
     return "".join(f"{token}\n" for token in escaped).encode("utf-8", "backslashreplace")
 
 
-def _find(spec: str, path: str) -> str | None:
+def _find(spec: str, path: str, config_path: str) -> str | None:
     """The file that `spec` means, once resolved to `path`; None if it can only be a hub id. Raises ConfigError."""
     if files.is_uri(path):
         return path
@@ -276,7 +276,9 @@ def _find(spec: str, path: str) -> str | None:
     if local.exists():
         return path
     if local.suffix in (".txt", ".json") or spec.startswith((".", "/", "~")) or spec.count("/") > 1:
-        raise ConfigError(f"encode.tokenizer: file {path} does not exist")
+        vocab = f"; `treegraft vocab {config_path or 'CONFIG'}` makes it from the corpus"
+        made = vocab if path.endswith(".txt") else ""
+        raise ConfigError(f"encode.tokenizer: file {path} does not exist{made}")
     return None
 
 

@@ -89,6 +89,8 @@ class PhraseSearch:
 
     def run(self) -> Result:
         """Run to the manifest, or find that it is there already."""
+        if primary_language(self._config.language) == "zh":
+            self._say("note: Chinese needs no phrases, as its coarse tokens are the words that jieba finds")
         result = report.read_result(self.folder)
         if result is None and not self._options.overwrite:
             folders.refuse_strangers(self.folder, _FILES)
@@ -103,7 +105,7 @@ class PhraseSearch:
             return result
         if result is not None and not self._options.overwrite:
             old = Facts(result.settings, result.identities, {}, result.inputs)
-            lines = [damage] if damage else differences(old, facts)
+            lines = [damage] if damage else differences(old, facts, every_tool=True)
             lines += [] if unchanged or lines else ["an input was written again since"]
             raise engine.RunError(
                 f"{self.folder} holds finished work of another config, code or input, or what was changed since:"

@@ -76,7 +76,9 @@ class PhraseLexicon:
         try:
             content = files.read_bytes(path)
         except (FileNotFoundError, IsADirectoryError):
-            raise ConfigError(f"{field}: file {path} does not exist") from None
+            raise ConfigError(
+                f"{field}: file {path} does not exist; `treegraft phrases CONFIG` makes it from the corpus"
+            ) from None
         phrases = []
         for number, raw in enumerate(content.removeprefix(b"\xef\xbb\xbf").split(b"\n"), 1):
             try:

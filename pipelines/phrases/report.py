@@ -33,6 +33,7 @@ _FELL = {
     "size": "beyond phrases.size",
 }
 """How a frequent n-gram fails to be a phrase, in the order in which it is asked."""
+_CLEANER = "for a cleaner lexicon raise phrases.min_count or phrases.min_dependence, or lower phrases.size"
 
 
 @dataclass(frozen=True)
@@ -90,6 +91,7 @@ def write(folder: str, found: Selection, fell: Mapping[str, int], model: Mapping
         ),
         "frequent": fell.get("frequent", 0),
         "fell": {name: fell.get(name, 0) for name in _FELL},
+        "cleaner": _CLEANER,
         "model": dict(model),
         "best": list(map(_shown, found.phrases.rows(0, _LISTED))),
         "borders": {name: list(map(_shown, rows)) for name, rows in sorted(found.borders.items())},
@@ -126,6 +128,7 @@ def show(console: Console, folder: str, best: Sequence[Row], fell: Mapping[str, 
     for text, number, *scores in best:
         table.add_row(Text(legible(text)), f"{number:,}", *_numbers(*scores))
     console.print(table)
+    console.print(Text(f"{_CLEANER} (report.json has the phrases near each limit)"), soft_wrap=True)
 
 
 def _shown(row: Row) -> dict[str, Any]:

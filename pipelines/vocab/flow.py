@@ -22,6 +22,7 @@ from pipelines import engine, flow, folders, watched
 from pipelines.config import Config, ConfigError, resolve
 from pipelines.differences import Facts, differences, listed
 from pipelines.encode.tokenizer import vocabulary_lines
+from pipelines.language import UNSPACED, primary_language
 from pipelines.options import Options
 from pipelines.phrases.flow import FOLDER as PHRASES_FOLDER
 from pipelines.phrases.lexicon import PhraseLexicon
@@ -74,6 +75,8 @@ class Vocabularies:
                 )
         self.fine = Fine(config) if fine else None
         self._lookup: Lookup | None = None
+        self.unnamed: str | None = None
+        """The lexicon that is used, though the config does not name it"""
         if coarse:
             spec = encode.tokenizer if there else _absolute(self._own)
             if not there and not fine and not files.exists(self._own):
@@ -102,12 +105,25 @@ class Vocabularies:
         if coarse is not None and coarse.phrases is not None:
             return resolve(self._path, coarse.phrases)
         found = files.join(files.join(self._options.out, PHRASES_FOLDER), PHRASES)
+        spaced = primary_language(self._config.language) not in UNSPACED
         if not files.exists(found):
+            if spaced:
+                self._say(
+                    "vocab: there is no lexicon, so that the coarse vocabulary is of words alone; "
+                    f"`treegraft phrases {legible(self._path)}` would find phrases"
+                )
+            return None
+        if not spaced:
+            self._say(
+                f"vocab: {legible(found)} is left alone, as {self._config.language} needs no phrases; "
+                "encode.coarse.phrases would name it"
+            )
             return None
         if not files.read_bytes(found).strip():
             self._say(f"vocab: {legible(found)} holds no phrase: the coarse vocabulary is of words alone")
             return None
         self._say(f"vocab: phrases of {legible(found)}; encode.coarse.phrases should name it, too")
+        self.unnamed = found
         return _absolute(found)
 
     def run(self) -> dict[str, Made]:
@@ -139,7 +155,7 @@ class Vocabularies:
             self._say(f"vocab, {side.name}: already finished in {legible(self.folder)}")
             return old
         if old is not None and not self._options.overwrite:
-            lines = [damage] if damage else differences(old.facts(), facts)
+            lines = [damage] if damage else differences(old.facts(), facts, every_tool=True)
             raise engine.RunError(
                 f"{files.join(self.folder, side.file)} is of another config, code or input, or was changed since:"
                 f"{listed(lines)}\nChoose another folder with --out, or pass --overwrite to replace it."

@@ -1,6 +1,19 @@
 """What a finished run leaves beside the vocabularies: `report.json`, and `manifest.json`, written last.
 
 Each vocabulary is finished for itself, so that one may be made anew without the other.
+
+The report has a part a vocabulary, `fine` and `coarse`:
+
+- `file`, `entries` (lines of it), `splits`, `documents`: what was made, of what; `occurrences`: words (coarse: phrases
+  and words in none) that were counted, each as often as it stands there.
+- fine: `words`, different ones that were learnt from (`vocab.fine.min_count`); `characters` of the alphabet and
+  `characters_left_out` of it; `counts_scaled_by`, where there were too many words to be learnt from.
+- coarse: `pieces`, `words` and `phrases` among the entries; `pieces_without_room`; `fell_out`, the most frequent words
+  and phrases that found no room; of a lexicon its phrases (`lexicon`) and how many never stand in the text
+  (`never_seen`).
+- `coverage`, measured over all that was counted. Fine: `tokens_per_word`; `unknown_words`, the share that is [UNK].
+  Coarse, as shares: `characters_in_whole_tokens`, characters in words and phrases of the vocabulary;
+  `phrases_to_words`, phrases that fall to their words; `words_to_pieces`; `words_unknown`, words that are [UNK].
 """
 
 from __future__ import annotations

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from corpora.layout import InputConfig
-from pipelines.encode.advice import pretrain_warnings, warnings
+from pipelines.encode.advice import pretrain_warnings, unused_phrases, warnings
 from pipelines.encode_config import PretrainConfig
 from tests.pipelines.annotated import config_of, document, encode
 from tests.pipelines.test_pretrain import Documents, assemble
@@ -51,6 +51,18 @@ def test_advice_is_what_config_and_format_leave_to_do(source: dict[str, str], ad
     assert said.endswith("set encode.pretrain.segments to 'single'.")
     (said,) = warnings_of([[2], [2], [2]], source, random_next=0.0)
     assert "no pair can be made of those" in said
+
+
+def test_a_vocabulary_of_phrases_without_a_lexicon_is_warned_about(tmp_path: Path) -> None:
+    (tmp_path / "v.txt").write_text("[UNK]\r\nnew\r\nnew york\r\n los \nin fact\n", encoding="utf-8")
+    path, coarse = str(tmp_path / "c.yaml"), {"vocab": "v.txt"}
+    config = config_of("pretrain", groups=["coarse"], encode={"coarse": coarse})
+    (said,) = unused_phrases(config, path)
+    assert said.startswith("2 entries of v.txt are of several words") and "encode.coarse.phrases" in said
+    named = config_of("pretrain", groups=["coarse"], encode={"coarse": {**coarse, "phrases": "p.tsv"}})
+    assert unused_phrases(named, path) == []
+    (tmp_path / "v.txt").write_text("[UNK]\nnew\n", encoding="utf-8")
+    assert unused_phrases(config, path) == unused_phrases(config_of("pretrain"), path) == []
 
 
 def test_rows_that_were_mostly_cut_name_the_key(tmp_path: Path) -> None:

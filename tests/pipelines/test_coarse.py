@@ -79,7 +79,9 @@ def test_unique_words_do_not_fill_memory(tmp_path: Path, monkeypatch: pytest.Mon
 
 
 def test_bad_vocabularies_name_the_field(tmp_path: Path) -> None:
-    with pytest.raises(ConfigError, match=r"encode\.coarse\.vocab: file .*none\.txt does not exist"):
+    with pytest.raises(
+        ConfigError, match=r"encode\.coarse\.vocab: file .*none\.txt does not exist; `treegraft vocab"
+    ):
         CoarseVocabulary("none.txt", str(tmp_path / "config.yaml"), BERT)
     (tmp_path / "coarse.txt").write_text("好\n", encoding="utf-8")
     with pytest.raises(ConfigError, match=r"encode\.coarse\.vocab: .* lacks the special tokens"):

@@ -205,3 +205,13 @@ def test_every_kind_of_difference_has_a_line() -> None:
     ]
     assert differences(old, old) == differences(Facts(), new) == differences(old, Facts()) == []
     assert listed([str(i) for i in range(20)]).endswith("\n  11\n  and 8 more")
+    assert listed([]) == "\n  nothing that a config says: another release of treegraft made it"
+
+
+def test_a_tool_that_one_side_lacks_is_a_difference_where_all_are_named() -> None:
+    one = Facts(identities={"t": {"name": "v"}})
+    more = Facts(identities={**one.identities, "p": {"name": "p.tsv"}})
+    assert differences(one, more) == []
+    assert differences(one, more, every_tool=True) == ["p: none -> p.tsv"]
+    assert differences(more, one, every_tool=True) == ["p: p.tsv -> none"]
+    assert differences(more, more, every_tool=True) == []

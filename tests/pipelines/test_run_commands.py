@@ -12,6 +12,7 @@ from typer.testing import CliRunner
 
 from pipelines import run_commands
 from pipelines.cli import app
+from pipelines.config import ConfigError
 
 SAMPLES = Path(__file__).parents[2] / "corpora" / "samples"
 
@@ -30,6 +31,27 @@ def write_config(folder: Path, name: str) -> None:
         },
     }
     (folder / f"{name}.yaml").write_text(yaml.safe_dump(body), encoding="utf-8")
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        (["phrases", "--dry-run"], "unknown option --dry-run; annotate and preprocess alone take it"),
+        (["preprocess", "--coarse"], "unknown option --coarse; vocab alone takes it"),
+        (["vocab", "--corse"], "unknown option --corse; did you mean --coarse?"),
+        (["phrases", "--dry-rum"], "unknown option --dry-rum; Beam options need --runner"),
+        (["preprocess", "--dry-rum"], "unknown option --dry-rum; did you mean --dry-run?"),
+        (["dedup", "--hlp"], "unknown option --hlp; did you mean --help?"),
+    ],
+)
+def test_an_unknown_option_is_compared_with_those_of_its_command(
+    tmp_path: Path, words: list[str], said: str
+) -> None:
+    write_config(tmp_path, "a")
+    command, option = words
+    error = CliRunner().invoke(app, [command, str(tmp_path / "a.yaml"), option]).exception
+    assert isinstance(error, ConfigError)
+    assert str(error) == said
 
 
 @pytest.mark.parametrize("installed", [True, False])

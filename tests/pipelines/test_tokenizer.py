@@ -109,7 +109,9 @@ def test_vocabulary_that_is_not_utf8(tmp_path: Path) -> None:
 
 
 def test_missing_files_are_named(tmp_path: Path) -> None:
-    with pytest.raises(ConfigError, match=r"vocab\.txt does not exist"):
+    with pytest.raises(
+        ConfigError, match=r"vocab\.txt does not exist; `treegraft vocab .*config.yaml` makes it from"
+    ):
         load_tokenizer("vocab.txt", config_path=str(tmp_path / "config.yaml"))
     with pytest.raises(ConfigError, match="holds neither"):
         load_tokenizer(str(tmp_path))

@@ -41,7 +41,7 @@ def search(
     config = Config.model_validate(
         {
             "task": "pretrain",
-            "language": "en",
+            "language": keys.pop("language", "en"),
             "input": {**layout, "files": keys.pop("files", {"train": "a.txt"})},
             "annotate": {"parser": "none"},
             "encode": {"tokenizer": "vocab.txt", "columns": [], **keys.pop("encode", {})},

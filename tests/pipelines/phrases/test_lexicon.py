@@ -56,7 +56,9 @@ def test_what_is_no_lexicon_is_said(tmp_path: Path, content: str | bytes, messag
 
 def test_a_missing_file_names_the_field(tmp_path: Path) -> None:
     for path in (tmp_path / "none.tsv", tmp_path):
-        with pytest.raises(ConfigError, match=r"encode\.coarse\.phrases: file .* does not exist"):
+        with pytest.raises(
+            ConfigError, match=r"encode\.coarse\.phrases: file .* does not exist; `treegraft phrases"
+        ):
             PhraseLexicon.load(str(path), BERT.normalize)
 
 

@@ -11,7 +11,8 @@ import pytest
 
 from pipelines import engine, watched
 from pipelines.options import Options
-from tests.pipelines.phrases.running import PLAIN, rows, run, sentences
+from tests.pipelines.dedup.running import plainly
+from tests.pipelines.phrases.running import PLAIN, rows, run, search, sentences
 
 
 @pytest.mark.parametrize(("seed", "longest"), [(1, 2), (2, 3), (3, 3)])
@@ -66,6 +67,28 @@ def test_a_finished_run_is_found_and_another_one_refused(tmp_path):
     assert run(tmp_path, size=3, overwrite=True)[0] == third
     with pytest.raises(engine.RunError, match="an input was written again since"):
         run(tmp_path, [line.replace("b", "c") for line in lines], size=3)
+
+
+def test_a_lexicon_says_how_it_gets_cleaner_and_chinese_that_it_needs_none(tmp_path):
+    _, folder, said = run(tmp_path, sentences(4))
+    way = "for a cleaner lexicon raise phrases.min_count or phrases.min_dependence, or lower phrases.size"
+    assert way in " ".join(said.split())
+    assert json.loads((folder / "report.json").read_text(encoding="utf-8"))["cleaner"] == way
+    assert "Chinese" not in said
+    job, console = search(tmp_path, language="zh_CN", out="zh")
+    with plainly():
+        job.run()
+    assert "note: Chinese needs no phrases" in console.getvalue()
+
+
+def test_a_model_that_was_made_or_given_is_what_differs(tmp_path):
+    _, folder, _ = run(tmp_path, sentences(4))
+    given = (folder / "model.arpa").rename(tmp_path / "a.arpa")
+    with pytest.raises(engine.RunError, match=r"model\.arpa is missing"):
+        run(tmp_path)
+    run(tmp_path, overwrite=True)
+    with pytest.raises(engine.RunError, match=r"changed since:\n  model: none -> a\.arpa\n"):
+        run(tmp_path, model=str(given))
 
 
 def test_a_run_that_died_goes_on_and_choices_may_change_meanwhile(tmp_path, monkeypatch):
