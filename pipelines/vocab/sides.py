@@ -144,7 +144,7 @@ class Coarse(Side):
         rows = _rows(merged)
         counted = Counted(rows[steps.WORD], rows[steps.PHRASE], rows[steps.PIECE])
         made = choose(counted, self._lookup.tokenizer, self.size, self._config.min_count, self._config.pieces)
-        found = {
+        found: dict[str, Any] = {
             "pieces": len(made.pieces),
             "pieces_without_room": made.lost_pieces,
             "words": sum(unit not in rows[steps.PHRASE] for unit in made.units),
