@@ -31,6 +31,7 @@ def test_a_folder_that_cannot_be_made_is_told(tmp_path: Path) -> None:
 
 def test_files_are_a_users_own_unless_a_run_left_its_mark(tmp_path: Path) -> None:
     folder = str(tmp_path)
+    (tmp_path / WORK).mkdir()
     refuse_strangers(folder, ["a", "b"])
     (tmp_path / "b").write_text("")
     with pytest.raises(RunError, match=r"holds b, but .* --overwrite"):

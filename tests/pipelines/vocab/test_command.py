@@ -59,6 +59,7 @@ def test_preprocess_goes_on_from_there(tmp_path: Path) -> None:
     assert "every rule holds" in said.stderr
 
 
+@pytest.mark.heavy
 def test_a_lexicon_that_is_found_is_to_be_named_and_missed_by_preprocess(tmp_path: Path) -> None:
     encode = {"tokenizer": "out/my/vocab/vocab.txt", "columns": []}
     config = write(tmp_path, documents=20, encode=encode)
@@ -77,6 +78,7 @@ def test_a_lexicon_that_is_found_is_to_be_named_and_missed_by_preprocess(tmp_pat
     assert "of several words, but the config names no phrases" in " ".join(said.stderr.split())
 
 
+@pytest.mark.heavy
 def test_what_the_config_lacks_is_said(tmp_path: Path) -> None:
     encode = {"tokenizer": "vocab.txt", "columns": []}
     said = treegraft("vocab", write(tmp_path, encode=encode).name, cwd=tmp_path)
@@ -88,17 +90,11 @@ def test_what_the_config_lacks_is_said(tmp_path: Path) -> None:
     assert not (tmp_path / "out/my/vocab/coarse_vocab.txt").exists()
 
 
-@pytest.mark.parametrize(
-    ("changes", "message"),
-    [
-        ({"vocab": {"fine": {"sise": 9}}}, "vocab.fine.sise: unknown key; did you mean 'size'?"),
-        ({"vocab": {"fine": {"size": 80}}}, "vocab.fine.size: 80 entries do not hold the 5 special tokens"),
-    ],
-)
-def test_a_bad_config_is_told_in_one_message(tmp_path: Path, changes: dict, message: str) -> None:
-    said = treegraft("vocab", write(tmp_path, documents=5, **changes).name, cwd=tmp_path)
+def test_a_bad_config_is_told_in_one_message(tmp_path: Path) -> None:
+    config = write(tmp_path, documents=5, vocab={"fine": {"sise": 9}})
+    said = treegraft("vocab", config.name, cwd=tmp_path)
     assert said.returncode == 2
-    assert message in said.stderr
+    assert "vocab.fine.sise: unknown key; did you mean 'size'?" in said.stderr
     assert "Traceback" not in said.stderr
 
 
