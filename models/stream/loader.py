@@ -250,7 +250,8 @@ def pack(value: Any) -> tuple[torch.Tensor, list[int], bytes]:
     for raw in raws:
         at = -(-at // _ALIGNMENT) * _ALIGNMENT + raw.nbytes
         ends.append(at)
-    memory = torch.empty(max(at, 1), dtype=torch.uint8).share_memory_()
+    # As torch's own collating does in workers: made in shared memory, not moved there.
+    memory = torch.empty(0, dtype=torch.uint8).set_(torch.UntypedStorage._new_shared(max(at, 1)))
     view = memory.numpy()
     for raw, end in zip(raws, ends, strict=True):
         view[end - raw.nbytes : end] = raw
