@@ -14,11 +14,13 @@ from rich.text import Text
 
 from pipelines.view.reasons import MENTIONS, in_words
 
-PLAIN_SECONDS = 10.0
-"""Where output is no terminal, a progress line this often."""
+PLAIN_SECONDS, FIRST_SECONDS = 10.0, 2.0
+"""Where output is no terminal, a progress line this often, and the first one so soon."""
 _TELLING = 0.05
 """Share of the bytes to be done that must be done before they tell the time left: a small block that was done first
 would make it hours."""
+_LOADED = {"annotate": "parser and dictionaries", "encode": "tokenizer and graph"}
+"""What the workers of a stage load before they begin."""
 
 
 def make_console(*, stderr: bool = False) -> Console:
@@ -29,8 +31,9 @@ def make_console(*, stderr: bool = False) -> Console:
 class StageProgress:
     """Blocks, documents, tokens, rejects, rate and time left of one stage.
 
-    A terminal gets a live bar, a log file a line every ten seconds. Time left counts input bytes of finished
-    blocks, from when the first worker had something to tell: models are loaded once.
+    A terminal gets a live bar, a log file a line every ten seconds. Rate and time left count from when the first
+    worker had something to tell: models are loaded once. Time left is by input bytes of finished blocks; until the
+    next is finished it runs down, and where it has run out nothing is said.
     """
 
     def __init__(
@@ -39,8 +42,10 @@ class StageProgress:
         self._console, self._title = console, title
         self._blocks, self._bytes, self._already = blocks, max(total_bytes, 1), already
         self._done_bytes = done_bytes
-        self._start = self._last_line = time.monotonic()
+        self._next_line = time.monotonic() + FIRST_SECONDS
         self._began: float | None = None
+        self._before: Mapping[str, int] = {}
+        self._moved, self._moved_at = 0, 0.0
         self._bar: Progress | None = None
         self._task: TaskID | None = None
 
@@ -70,34 +75,43 @@ class StageProgress:
 
     def __call__(self, totals: Counter[str]) -> None:
         now = time.monotonic()
-        if self._began is None and totals:
-            self._began = now
-        facts = _facts(totals, self._already + totals["blocks"], self._blocks, now - self._start)
+        counted = Counter({name: number for name, number in totals.items() if name != "loading"})
+        if self._began is None and counted:
+            self._began, self._before = now, counted
+        facts = self._facts(counted, now)
+        if not counted:
+            doing = (
+                f"loading {_LOADED.get(self._title, 'models')}" if totals["loading"] else "starting workers"
+            )
+            facts += f" · {doing}"
         rejects = f"{totals['rejects']:,} rejects" if totals["rejects"] else ""
         left = self._left(totals["bytes"], now)
         if self._bar is not None and self._task is not None:
             moved = self._done_bytes + totals["bytes"]
             self._bar.update(self._task, completed=moved, facts=facts, rejects=rejects, left=left)
-        elif now - self._last_line >= PLAIN_SECONDS:
-            self._last_line = now
+        elif now >= self._next_line:
+            self._next_line = now + PLAIN_SECONDS
             line = " · ".join(filter(None, (facts, rejects, left)))
             self._console.print(f"{self._title}: {line}", highlight=False)
 
     def _left(self, moved: int, now: float) -> str:
         """Time left at the speed so far, once that is known."""
         wanted = self._bytes - self._done_bytes
+        if moved != self._moved:
+            self._moved, self._moved_at = moved, now
         if self._began is None or moved < _TELLING * wanted or not moved:
             return ""
-        return f"{_duration((now - self._began) * (wanted - moved) / moved)} left"
+        seconds = (self._moved_at - self._began) * (wanted - moved) / moved - (now - self._moved_at)
+        return f"{_duration(seconds)} left" if seconds >= 0 else ""
 
-
-def _facts(totals: Mapping[str, int], blocks: int, all_blocks: int, seconds: float) -> str:
-    parts = [f"{blocks:,}/{all_blocks:,} blocks"]
-    parts += [f"{totals[key]:,} {key}" for key in ("documents", "rows", "tokens") if totals.get(key)]
-    unit = "tokens" if totals.get("tokens") else "words"
-    if totals.get(unit) and seconds > 0:
-        parts.append(f"{totals[unit] / seconds:,.0f} {unit}/s")
-    return " · ".join(parts)
+    def _facts(self, totals: Counter[str], now: float) -> str:
+        unit = "tokens" if totals["tokens"] else "words"
+        parts = [f"{self._already + totals['blocks']:,}/{self._blocks:,} blocks"]
+        parts += [f"{totals[key]:,} {key}" for key in ("documents", "rows", unit) if totals[key]]
+        new = totals[unit] - self._before.get(unit, 0)
+        if self._began is not None and new > 0 and now > self._began:
+            parts.append(f"{new / (now - self._began):,.0f} {unit}/s")
+        return " · ".join(parts)
 
 
 def _duration(seconds: float) -> str:

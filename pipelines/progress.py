@@ -43,6 +43,10 @@ class ProgressFile:
         self._last = 0.0
         self._lock = threading.Lock()
 
+    def loading(self) -> None:
+        """Models are being loaded: so it is shown until there is something to count."""
+        self._write(Counter(loading=1))
+
     def tick(self, current: Counter[str]) -> None:
         if time.monotonic() - self._last >= TICK_SECONDS:
             self._write(current)

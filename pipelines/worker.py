@@ -23,9 +23,10 @@ _READY: dict[tuple[str, str], Stage] = {}
 _CAUSE: list[BaseException] = []
 
 
-def _ready(stage: Stage) -> Stage:
+def _ready(stage: Stage, progress: ProgressFile) -> Stage:
     key = (stage.name, stage.fingerprint)
     if key not in _READY:
+        progress.loading()
         _READY.clear()  # a process serves one stage at a time; let the previous models go
         stage.setup()
         _READY[key] = stage
@@ -42,8 +43,8 @@ class ProcessBlock(beam.DoFn):
         block = Block.from_json(element)
         with _LOCK:
             try:
-                stage = _ready(self._stage)
                 progress = ProgressFile.of_process(self._progress)
+                stage = _ready(self._stage, progress)
                 record = run_block(stage, block, self._out, progress.tick)
             except BaseException as error:
                 _CAUSE[:] = [error]

@@ -17,7 +17,7 @@ from pipelines import forest
 from pipelines.annotate.annotations import Annotations, Relations, joined
 from pipelines.annotate.given import Given
 from pipelines.annotate.parse import one_tree_a_sentence
-from pipelines.annotate.tools import EXTRA, ROOT, UPOS, Parse, Parser, Segmenter
+from pipelines.annotate.tools import EXTRA, ROOT, UPOS, OnWords, Parse, Parser, Segmenter, untold
 from pipelines.annotate.words import Ints, Spans, Words, forms_of, sentences_of
 from pipelines.ragged import bounds, ranges
 
@@ -40,6 +40,8 @@ class Annotator:
     """Sentences are where the parser sees them."""
     lines: bool = False
     """Sentences are lines."""
+    on_words: OnWords = untold
+    """Told of words as they are done."""
 
     @cached_property
     def segmenter(self) -> Segmenter | None:
@@ -89,9 +91,13 @@ class Annotator:
             else:  # no texts, or nothing but white space where nothing segments
                 words = _no_words(len(texts))
             if self.parser is None:
+                self.on_words(len(words.starts))
                 return _annotations(words, relations, parsed=self.parsed)
             parse = self.parser.parse(
-                words, max_sentence_words=self.max_sentence_words, find_sentences=self.find_sentences
+                words,
+                max_sentence_words=self.max_sentence_words,
+                find_sentences=self.find_sentences,
+                on_words=self.on_words,
             )
         return _annotations(parse.words, relations, parsed=True, parse=parse, deprels=self.parser.deprels)
 
@@ -130,7 +136,9 @@ class Annotator:
             rest, own = _of_sentences(words.of_sentence, ~parsed)
             inner_words = _some_words(texts, words, rest, own)
             with self.parser.zone():
-                parse = self.parser.parse(inner_words, max_sentence_words=self.max_sentence_words)
+                parse = self.parser.parse(
+                    inner_words, max_sentence_words=self.max_sentence_words, on_words=self.on_words
+                )
             codes = relations.codes(self.parser.deprels)
             heads[rest], deprels[rest] = rest[parse.heads], codes[parse.deprels]
             pos[rest] = np.where(pos[rest] < 0, parse.pos, pos[rest])  # a given tag stays

@@ -19,7 +19,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from pipelines import forest
-from pipelines.annotate.tools import EXTRA, ROOT, Parse
+from pipelines.annotate.tools import EXTRA, ROOT, OnWords, Parse, untold
 from pipelines.annotate.words import Ints, Words
 
 Codes = TypeVar("Codes", bound=NDArray[Any])
@@ -53,14 +53,21 @@ class TreeParser(ABC):
         """See `Parser`."""
 
     @abstractmethod
-    def answer(self, words: Words, units: Ints, *, find_sentences: bool) -> Answer:
+    def answer(self, words: Words, units: Ints, *, find_sentences: bool, on_words: OnWords) -> Answer:
         """Parse the units: unit u has the words from `units[u]` to `units[u + 1]`, int64[U+1].
 
         A unit is a text or several whole sentences of one. Unless `find_sentences`, its sentences are those
-        of `words.of_sentence`; else `begins` says where they are.
+        of `words.of_sentence`; else `begins` says where they are. `on_words` is told of each batch.
         """
 
-    def parse(self, words: Words, *, max_sentence_words: int, find_sentences: bool = False) -> Parse:
+    def parse(
+        self,
+        words: Words,
+        *,
+        max_sentence_words: int,
+        find_sentences: bool = False,
+        on_words: OnWords = untold,
+    ) -> Parse:
         """See `Parser`."""
         cuts = np.zeros(0, np.int64)
         if not len(words.starts):
@@ -69,7 +76,7 @@ class TreeParser(ABC):
         if not find_sentences:
             words, cuts = cut_long_sentences(words, max_sentence_words)
         units = parse_units(words, min(_UNIT_WORDS, self.batch_words))
-        answer = self.answer(words, units, find_sentences=find_sentences)
+        answer = self.answer(words, units, find_sentences=find_sentences, on_words=on_words)
         if find_sentences:
             begins = np.zeros(len(words.starts), bool) if answer.begins is None else answer.begins.copy()
             begins[units[:-1]] = True

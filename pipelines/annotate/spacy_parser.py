@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 from pipelines.annotate.parse import Answer, TreeParser, batches
 from pipelines.annotate.spacy_models import declared_deprels, load_pipeline
 from pipelines.annotate.spacy_words import zone
-from pipelines.annotate.tools import EXTRA, ROOT, UPOS, relation
+from pipelines.annotate.tools import EXTRA, ROOT, UPOS, OnWords, relation
 from pipelines.annotate.words import Ints, Words
 from pipelines.config import ConfigError
 
@@ -45,9 +45,9 @@ class SpacyParser(TreeParser):
         """Within it the vocabulary may grow; leaving it frees what was added (C12)."""
         return zone(self.nlp)
 
-    def answer(self, words: Words, units: Ints, *, find_sentences: bool) -> Answer:
+    def answer(self, words: Words, units: Ints, *, find_sentences: bool, on_words: OnWords) -> Answer:
         """See `TreeParser`."""
-        rows = self._run(words, units, preset=not find_sentences)
+        rows = self._run(words, units, preset=not find_sentences, on_words=on_words)
         offsets = rows[:, 0].astype(np.int64)  # uint64 to int64: negative offsets come back
         return Answer(
             heads=np.arange(len(offsets), dtype=np.int64) + offsets,
@@ -56,7 +56,7 @@ class SpacyParser(TreeParser):
             begins=rows[:, 3] == 1,
         )
 
-    def _run(self, words: Words, units: Ints, preset: bool) -> NDArray[np.uint64]:
+    def _run(self, words: Words, units: Ints, preset: bool, on_words: OnWords) -> NDArray[np.uint64]:
         """HEAD (as offset), DEP, POS, SENT_START of every word, uint64[D, 4]."""
         from spacy.attrs import DEP, HEAD, POS, SENT_START
 
@@ -64,6 +64,7 @@ class SpacyParser(TreeParser):
         for batch in self._docs(words, units, preset):
             for doc in self.nlp.pipe(batch, batch_size=len(batch)):
                 rows.append(doc.to_array([HEAD, DEP, POS, SENT_START]))  # noqa: PERF401 - docs are freed at once
+            on_words(sum(map(len, batch)))
         answer = np.concatenate(rows)
         if len(answer) != len(words.starts):
             raise ConfigError(

@@ -131,6 +131,7 @@ class Annotate(Stage):
             out.count(records=1)
 
         config = self._config
+        self._toolbox.on_words = lambda words: out.working(words=words)
         deprels: set[str] = set()
         tables = read_block(
             block,

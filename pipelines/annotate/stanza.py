@@ -20,7 +20,7 @@ from pipelines.annotate.parse import Answer, TreeParser
 from pipelines.annotate.stanza_models import StanzaModels, find_stanza, stanza_identity
 from pipelines.annotate.stanza_pipeline import load_pipeline, steady
 from pipelines.annotate.stanza_words import Several, StanzaWords
-from pipelines.annotate.tools import EXTRA, ROOT, UPOS, Parse, relation
+from pipelines.annotate.tools import EXTRA, ROOT, UPOS, OnWords, Parse, relation, untold
 from pipelines.annotate.words import Ints, Words
 from pipelines.config import ConfigError
 from pipelines.ragged import bounds, ranges
@@ -52,11 +52,20 @@ class StanzaParser(TreeParser):
     def zone(self) -> AbstractContextManager[Any]:
         return contextlib.nullcontext()  # its vocabularies do not grow
 
-    def parse(self, words: Words, *, max_sentence_words: int, find_sentences: bool = False) -> Parse:
+    def parse(
+        self,
+        words: Words,
+        *,
+        max_sentence_words: int,
+        find_sentences: bool = False,
+        on_words: OnWords = untold,
+    ) -> Parse:
         """See `Parser`. Sentences are the tokenizer's business here: they come with its words."""
-        return super().parse(words, max_sentence_words=max_sentence_words)
+        return super().parse(words, max_sentence_words=max_sentence_words, on_words=on_words)
 
-    def answer(self, words: Words, units: Ints, *, find_sentences: bool = False) -> Answer:
+    def answer(
+        self, words: Words, units: Ints, *, find_sentences: bool = False, on_words: OnWords = untold
+    ) -> Answer:
         """See `TreeParser`."""
         parts = [form.words if isinstance(form, Several) else (form[:_FORM_CHARS],) for form in words.forms]
         sizes = np.fromiter(map(len, parts), np.int64, len(parts))
@@ -68,6 +77,7 @@ class StanzaParser(TreeParser):
             given = [forms[sentences[s] : sentences[s + 1]] for s in batch.tolist()]
             at = ranges(sentences[batch], np.diff(sentences)[batch])
             heads[at], codes[:, at] = self._parse(given, at)
+            on_words(len(at))
         if len(forms) == len(parts):
             return Answer(heads, codes[0], codes[1])
         merged = merge(np.repeat(np.arange(len(parts)), sizes), heads)

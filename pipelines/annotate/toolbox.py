@@ -19,7 +19,7 @@ from pipelines.annotate.segmenters import (
 )
 from pipelines.annotate.sentences import CHINESE_RULES
 from pipelines.annotate.spacy_models import EMBEDDED
-from pipelines.annotate.tools import Parser, Segmenter
+from pipelines.annotate.tools import OnWords, Parser, Segmenter, untold
 from pipelines.annotate.user_dict import read_user_dict
 from pipelines.config import Config, ConfigError, resolve
 from pipelines.language import primary_language
@@ -58,6 +58,8 @@ class Toolbox:
         self._user_dict = self._read_user_dict()
         self.gives = self._trees_are_given()
         self.parsers = self._find_parsers()
+        self.on_words: OnWords = untold
+        """Told of words as they are done; whoever has texts annotated may set it."""
         self._annotators: dict[str, Annotator | None] = {}
         self._segmenters = {} if self.words_given else self._find_segmenters()
 
@@ -167,6 +169,7 @@ class Toolbox:
             settings.max_sentence_words,
             self._own_sentences and language not in CHINESE_RULES,
             settings.sentences == "lines",
+            lambda words: self.on_words(words),
         )
 
     def _parser(self, language: str) -> Parser | None:

@@ -6,7 +6,7 @@ Everything in and out is a flat array over all words of many texts. A second too
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from typing import Any, Protocol
@@ -24,6 +24,14 @@ UPOS = (
 
 ROOT, EXTRA = "root", "dep"
 """Relation of a root, whatever the parser calls it; and of a word without one, or that the repair attached."""
+
+
+OnWords = Callable[[int], None]
+"""Told, batch after batch, how many more words are done: parsing a table takes long enough to be watched."""
+
+
+def untold(words: int) -> None:
+    """Nobody watches."""
 
 
 @dataclass(frozen=True)
@@ -49,7 +57,14 @@ class Parser(Protocol):
         """Within it, memory for new words may be taken; leaving it gives that back (C12)."""
         ...
 
-    def parse(self, words: Words, *, max_sentence_words: int, find_sentences: bool = False) -> Parse:
+    def parse(
+        self,
+        words: Words,
+        *,
+        max_sentence_words: int,
+        find_sentences: bool = False,
+        on_words: OnWords = untold,
+    ) -> Parse:
         """Parse every text: the words as they are, one tree a sentence, sentences of at most
         `max_sentence_words`. With `find_sentences` boundaries are where the parser sees them."""
         ...

@@ -78,7 +78,7 @@ def test_both_texts_of_a_pair_are_annotated():
 
 
 def test_labels_and_tags_pass_untouched():
-    body = config("zh", label="label").model_dump()
+    body = config("zh", label="label").model_dump(exclude_unset=True)
     settings = Config.model_validate({**body, "task": "tag"})
     table = raw(
         ["北京好", "天"],
@@ -227,6 +227,23 @@ def test_a_block_becomes_a_shard_with_counts_and_sets(tmp_path):
     assert meta["segmenter"]["name"] == "jieba" and meta["fingerprint"] == stage.fingerprint
 
 
+@pytest.mark.parametrize(("language", "parser"), [("zh", "default"), ("en", "default"), ("zh", "none")])
+def test_words_are_counted_while_a_table_is_under_way(tmp_path, monkeypatch, language, parser):
+    """One table may take a minute: the counts go on in it, and end as they would without that."""
+    monkeypatch.setattr(annotator, "_CHUNK_CHARS", 400)
+    text = {"zh": "我爱北京天安门。", "en": "My cat sees a dog."}[language]
+    (tmp_path / "f.jsonl").write_text("".join(f'{{"text": "{text * (9 + i)}"}}\n' for i in range(20)))
+    settings = config(language, annotate={"batch_words": 60, "parser": parser})
+    stage = ready(settings)
+    [block] = plan_blocks(settings.input, str(tmp_path), 2**20)
+    Run(stage, [block], str(tmp_path / "out")).prepare()
+    seen: list[Counter[str]] = []
+    record = run_block(stage, block, str(tmp_path / "out"), lambda totals: seen.append(Counter(totals)))
+    words = [totals["words"] for totals in seen if not totals["documents"]]
+    assert len(words) > 6 and words == sorted(set(words))
+    assert words[-1] == record.counters["words"] == seen[-1]["words"]
+
+
 def test_the_fingerprint_follows_whatever_shapes_the_output(tmp_path):
     (tmp_path / "user.txt").write_text("云计算\n", encoding="utf-8")
     path = str(tmp_path / "c.yaml")
@@ -316,7 +333,9 @@ def test_languages_are_known_by_their_first_part(tag, code):
     [("kbert/medical_ner/dev.tsv", "tag", "text_a"), ("kbert/chnsenticorp/dev.tsv", "classify", "text_a")],
 )
 def test_every_document_of_real_data_holds_its_promises(real_data, tmp_path, path, task, text):
-    body = config("zh", label="label", text=text, format="tsv", files=str(real_data / path)).model_dump()
+    body = config("zh", label="label", text=text, format="tsv", files=str(real_data / path)).model_dump(
+        exclude_unset=True
+    )
     settings = Config.model_validate({**body, "task": task})
     stage = ready(settings)
     records = []

@@ -49,3 +49,24 @@ def test_time_left_waits_until_it_can_be_known(monkeypatch: pytest.MonkeyPatch) 
     assert ["left" in line for line in lines] == [False, True, True]
     assert lines[1].endswith("0:20 left")  # half of it took 20 seconds once work began
     assert lines[2].endswith("0:00 left")
+
+
+def test_what_comes_before_the_first_count_is_said(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Soon after the start, too: a line that comes after ten seconds makes a run look hung."""
+    lines = told(monkeypatch, (2.5, {}), (12.5, {"loading": 2}), (22.5, {"loading": 1, "words": 40_000}))
+    assert lines == [
+        "annotate: 0/4 blocks · starting workers",
+        "annotate: 0/4 blocks · loading parser and dictionaries",
+        "annotate: 0/4 blocks · 40,000 words",
+    ]
+
+
+def test_the_rate_is_that_of_the_work_alone(monkeypatch: pytest.MonkeyPatch) -> None:
+    lines = told(monkeypatch, (30.0, {"words": 4_000}), (50.0, {"words": 24_000, "documents": 9}))
+    assert lines[1] == "annotate: 0/4 blocks · 9 documents · 24,000 words · 1,000 words/s"
+
+
+def test_time_left_runs_down_while_no_block_is_finished(monkeypatch: pytest.MonkeyPatch) -> None:
+    half = {"words": 9, "blocks": 1, "bytes": 500}
+    lines = told(monkeypatch, (0.0, {"words": 1}), (40.0, half), (60.0, half), (90.0, half))
+    assert [line.rpartition(" · ")[2] for line in lines] == ["0:40 left", "0:20 left", "0 words/s"]

@@ -187,7 +187,7 @@ class Arbitrary(TreeParser):
     def zone(self):
         return contextlib.nullcontext()
 
-    def answer(self, words, units, *, find_sentences):
+    def answer(self, words, units, *, find_sentences, on_words):
         self.units = units.tolist()
         size = len(words.starts)
         heads = self._rng.integers(-2, size + 2, size)
