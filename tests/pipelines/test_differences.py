@@ -167,7 +167,7 @@ def test_syntax_needs_a_parse(tmp_path: Path) -> None:
     run(write(tmp_path), command=flow.annotate)
     config = write(tmp_path, annotate={"parser": "default"}, encode={"columns": ["syntax"]}, graph=None)
     said = refusal(config, command=flow.encode)
-    assert "have no parse" in said and "'syntax', which needs one" in said and "\n" not in said
+    assert "have no parse" in said and "'syntax' (its default), which needs one" in said and "\n" not in said
 
 
 # --- the rules --------------------------------------------------------------------------------
