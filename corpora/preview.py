@@ -21,6 +21,8 @@ from corpora.records import Reject
 
 LOOKED_AT = 100
 """Records of a split that are looked at."""
+_LONGER = 10
+"""Where all of these are rejected, so many times as many are looked at for one that can be used."""
 _LABELLED = ("classify", "tag")
 
 
@@ -57,11 +59,15 @@ class _EnoughError(Exception):
 
 
 def _read(block: Block, layout: InputConfig, task: str, language: str) -> tuple[int, list[Reject]]:
-    rows, rejects = 0, []
+    rows, seen, rejects = 0, 0, []
 
     def keep(reject: Reject) -> None:
-        rejects.append(reject)
-        if rows + len(rejects) >= LOOKED_AT:
+        nonlocal seen
+        seen += 1
+        if rows + len(rejects) < LOOKED_AT:
+            rejects.append(reject)
+        # A row comes with the next one or at the end: that there is none is said only after a longer look.
+        if rows + seen >= LOOKED_AT * (1 if rows else _LONGER):
             raise _EnoughError
 
     try:

@@ -15,6 +15,7 @@ from pipelines.annotate.stage import Annotate
 from pipelines.config import Config, ConfigError
 from pipelines.dedup.flow import Deduplication
 from pipelines.display import counts
+from pipelines.engine import RunError
 from pipelines.graphs import check_graph
 from pipelines.options import Options
 from pipelines.view.legible import legible
@@ -26,6 +27,7 @@ def describe_plan(config: Config, config_path: str, options: Options) -> dict[st
     Raises:
         ConfigError: what would stop the run before any work, a model that cannot be loaded, or a field that none of
             the first records has.
+        RunError: of the first records of a split none can be used.
     """
     check_graph(config, config_path, options.console)
     plan = flow.plan_annotate(config, config_path, options)
@@ -38,9 +40,15 @@ def describe_plan(config: Config, config_path: str, options: Options) -> dict[st
         splits.setdefault(block.split, Counter()).update(
             blocks=1, bytes=block.bytes, files=len({p.path for p in block.parts})
         )
+    useless = []
     for found in first_records(plan.run.blocks, config.input, config.task, config.language):
         _refuse_absent_fields(found)
-        _tell_rejects(found, options)
+        if found.rejects and not found.rows:
+            useless.append(_rejects(found))
+        elif found.rejects:
+            options.console.print(Text(_rejects(found), "yellow"), soft_wrap=True)
+    if useless:
+        raise RunError("\n".join(useless))
     return {name: dict(counts) for name, counts in splits.items()}
 
 
@@ -58,14 +66,10 @@ def _refuse_absent_fields(found: FirstRecords) -> None:
     raise ConfigError("\n".join(lines))
 
 
-def _tell_rejects(found: FirstRecords, options: Options) -> None:
-    if not found.rejects:
-        return
+def _rejects(found: FirstRecords) -> str:
     reasons = counts(Counter(reject.reason for reject in found.rejects))
     first = found.rejects[0]
     place = f"{first.path}, " + (f"byte {first.byte}" if first.line is None else f"line {first.line}")
     share = "" if found.rows else " and no other could be used"
     text = f"split {found.split!r}: of its first records {len(found.rejects)} would be rejected{share} ({reasons}). "
-    options.console.print(
-        Text(legible(f"{text}The first, {place}: {first.detail[:500]}"), "yellow"), soft_wrap=True
-    )
+    return legible(f"{text}The first, {place}: {first.detail[:500]}")

@@ -14,6 +14,7 @@ from rich.console import Console
 from corpora import preview
 from pipelines.config import ConfigError, load_config
 from pipelines.dry_run import describe_plan
+from pipelines.engine import RunError
 from pipelines.options import Options
 from tests.pipelines.annotated import SAMPLES
 
@@ -97,15 +98,19 @@ def test_rejects_among_the_first_records_are_told(tmp_path: Path) -> None:
         in said
     )
     assert "a.jsonl, line 2: the text field 'text' holds only white space" in said
+
+
+def test_a_split_of_which_nothing_can_be_used_is_an_error(tmp_path: Path) -> None:
     (tmp_path / "a.tsv").write_text("text\tlabel\n" + "a\tb\tc\n" * 3)
-    said = dry_run(tmp_path, "classify", format="tsv", label="label", files="a.tsv")
-    assert "3 would be rejected and no other could be used (unequal_fields 3)" in said
-    assert "3 fields in a file of 2 columns" in said
+    with pytest.raises(RunError) as error:
+        dry_run(tmp_path, "classify", format="tsv", label="label", files="a.tsv")
+    assert "3 would be rejected and no other could be used (unequal_fields 3)" in str(error.value)
+    assert "3 fields in a file of 2 columns" in str(error.value)
 
 
 def test_only_the_first_records_are_read(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(preview, "LOOKED_AT", 10)
     lines(tmp_path / "good.jsonl", *[{"text": "a"}] * 11, *[{}] * 10)
     assert not dry_run(tmp_path, "pretrain", format="jsonl", files="good.jsonl")
-    lines(tmp_path / "bad.jsonl", *[{"text": ""}] * 30)
-    assert "10 would be rejected" in dry_run(tmp_path, "pretrain", format="jsonl", files="bad.jsonl")
+    lines(tmp_path / "bad.jsonl", {"text": "a"}, *[{"text": ""}] * 30)
+    assert "10 would be rejected (" in dry_run(tmp_path, "pretrain", format="jsonl", files="bad.jsonl")
