@@ -11,7 +11,7 @@ import difflib
 import re
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Annotated, Any, Literal, get_origin
+from typing import Annotated, Any, Literal, get_args, get_origin
 
 import yaml
 from pydantic import BaseModel, Field, ValidationError, model_validator
@@ -57,6 +57,14 @@ _SETTING_TASKS: dict[str, tuple[Task, ...]] = {
 _QUESTION_TABLES = [("span", "parquet"), ("span", "arrow"), ("span", "dataset")]
 """Formats of fields whose fields may be questions: those that say what is in a field."""
 
+_WRITTEN = {
+    "task": f": one of {', '.join(get_args(Task))}",
+    "language": ", such as `language: zh` or `en`",
+    "input": ", such as `input: {format: tsv, text: text_a, files: {train: train.tsv}}`",
+    "encode": ", such as `encode: {tokenizer: vocab.txt}`",
+    "encode.tokenizer": ": a vocab.txt or tokenizer.json",
+}
+"""What to write for a key that is missing."""
 _ALTERNATIVE = re.compile(r"str|int|list\[.*\]|\[key\]")
 
 
@@ -337,13 +345,16 @@ def _explain(error: ValidationError) -> list[str]:
         message = item["msg"].removeprefix("Value error, ")
         if item["type"] == "extra_forbidden":
             message = f"unknown key; {_hint(str(item['loc'][-1]), _keys_at(item['loc'][:-1]))}"
-        elif item["type"] != "missing" and item["type"] != "value_error":
+        elif item["type"] == "missing":
+            message = f"this key must be written{_WRITTEN.get('.'.join(place), '')}"
+        elif item["type"] != "value_error":
             message = f"{message}, found {item['input']!r}"
             choices = re.findall(r"'([^']*)'", str(item.get("ctx", {}).get("expected", "")))
             if near := difflib.get_close_matches(str(item["input"]), choices, n=1):
                 message += f"; did you mean {near[0]!r}?"
-        found.setdefault(".".join(place) or "config", []).append(message)
-    return [f"  {where}: {'; or: '.join(messages)}" for where, messages in found.items()]
+        found.setdefault(".".join(place), []).append(message)
+    # What concerns several sections has no place, and names its fields itself.
+    return [f"  {where}{': ' * bool(where)}{'; or: '.join(messages)}" for where, messages in found.items()]
 
 
 def _hint(key: str, known: list[str]) -> str:

@@ -18,6 +18,10 @@ from corpora.readers.lines import BOM, check_start, is_blank
 MAX_HEADER_BYTES = 1 << 20
 
 
+_OTHER = {"csv": ("\t", "TABs", "tsv"), "tsv": (",", "commas", "csv")}
+"""Of each format: what in a header of one column tells the other."""
+
+
 class ColumnError(ValueError):
     """A file lacks a column that the config names, or has it twice."""
 
@@ -121,6 +125,11 @@ def _index(name: str, role: str, names: list[str], layout: InputConfig, where: s
     if name in names:
         raise ColumnError(
             f"{where} has the column {name!r} (input.{role}) {names.count(name)} times; columns: {shown}"
+        )
+    if len(names) == 1 and layout.format in _OTHER and (mark := _OTHER[layout.format])[0] in names[0]:
+        raise ColumnError(
+            f"{where} has no column {name!r} (input.{role}), but one column of {mark[1]}: {names[0][:80]!r}; "
+            f"is it a file of `format: {mark[2]}`?"
         )
     near = difflib.get_close_matches(name, names, n=3, cutoff=0.5)
     hint = f"; did you mean {' or '.join(repr(n) for n in near)}?" if near else ""

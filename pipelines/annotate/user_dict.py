@@ -53,4 +53,4 @@ def user_dict_bytes(path: str) -> bytes:
     try:
         return files.read_bytes(path)
     except OSError as error:
-        raise ConfigError(f"annotate.user_dict: {path} cannot be read: {error}") from None
+        raise ConfigError(f"annotate.user_dict: {path} cannot be read: {error.strerror or error}") from None

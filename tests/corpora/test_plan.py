@@ -116,6 +116,21 @@ def test_columns_are_checked_before_any_work(tmp_path: Path) -> None:
         _plan(tmp_path, files="bare.tsv", **layout, header=["text", "label"])
 
 
+@pytest.mark.parametrize(
+    ("format_", "header", "message"),
+    [
+        ("csv", b"label\ttext_a\n", r"one column of TABs: 'label\\ttext_a'; is it a file of `format: tsv`\?"),
+        ("tsv", b"label,text_a\n", r"one column of commas: 'label,text_a'; is it a file of `format: csv`\?"),
+    ],
+)
+def test_a_table_read_with_the_other_separator_is_told(
+    tmp_path: Path, format_: str, header: bytes, message: str
+) -> None:
+    (tmp_path / "a").write_bytes(header)
+    with pytest.raises(ColumnError, match=message):
+        _plan(tmp_path, files="a", format=format_, text="text_a", label="label")
+
+
 def test_blocks_follow_the_size_of_the_corpus_by_default(tmp_path: Path) -> None:
     layout = InputConfig(format="jsonl", files={"train": ["a"]})
     for size, count in ((2**20, 1), (5 * 2**20, 5), (640 * 2**20, 80)):  # 1 MiB at least, 8 MiB at most

@@ -17,6 +17,26 @@ GOOD = {
 }
 
 
+@pytest.mark.parametrize(
+    ("key", "message"),
+    [
+        ("task", "  task: this key must be written: one of pretrain, classify, tag, span, choice, seq2seq"),
+        ("encode", "  encode: this key must be written, such as `encode: {tokenizer: vocab.txt}`"),
+    ],
+)
+def test_a_missing_key_is_told_what_to_write(tmp_path: Path, key: str, message: str) -> None:
+    path = tmp_path / "c.yaml"
+    path.write_text(yaml.safe_dump({name: value for name, value in GOOD.items() if name != key}))
+    with pytest.raises(ConfigError) as error:
+        load_config(path)
+    assert message in str(error.value)
+
+
+def test_what_concerns_several_sections_has_no_prefix(tmp_path: Path) -> None:
+    with pytest.raises(ConfigError, match=r"\n  encode.columns has 'tree'"):
+        load_config(write(tmp_path, encode={"tokenizer": "v", "columns": ["tree"]}))
+
+
 def write(tmp_path: Path, **changes: object) -> Path:
     path = tmp_path / "c.yaml"
     path.write_text(yaml.safe_dump({**GOOD, **changes}, allow_unicode=True), encoding="utf-8")
