@@ -58,16 +58,14 @@ def wanted(tmp_path_factory) -> tuple[Path, dict[str, bytes]]:
     return path, {name: (out / "phrases" / name).read_bytes() for name in FILES}
 
 
-def test_the_same_bytes_for_two_workers_and_another_hash_seed(tmp_path, wanted):
+@pytest.mark.parametrize(
+    ("workers", "seed"),
+    [(1, "1"), pytest.param(2, "2", marks=pytest.mark.heavy), pytest.param(4, "77", marks=pytest.mark.heavy)],
+)
+def test_the_same_bytes_for_any_workers_and_hash_seed(tmp_path, wanted, workers, seed):
     path, one = wanted
     assert len(one["phrases.tsv"].splitlines()) > 20
-    assert made(path, tmp_path / "two", 2, "1") == one
-
-
-@pytest.mark.heavy
-def test_the_same_bytes_for_four_workers(tmp_path, wanted):
-    path, one = wanted
-    assert made(path, tmp_path / "four", 4, "77") == one
+    assert made(path, tmp_path / "out", workers, seed) == one
 
 
 @pytest.mark.heavy

@@ -90,6 +90,7 @@ def test_what_the_config_lacks_is_said(tmp_path: Path) -> None:
     assert not (tmp_path / "out/my/vocab/coarse_vocab.txt").exists()
 
 
+@pytest.mark.heavy
 def test_a_bad_config_is_told_in_one_message(tmp_path: Path) -> None:
     config = write(tmp_path, documents=5, vocab={"fine": {"sise": 9}})
     said = treegraft("vocab", config.name, cwd=tmp_path)
