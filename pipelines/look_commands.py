@@ -28,11 +28,14 @@ def verify(folder: Folder) -> None:
     from pipelines.graphs import is_graph, open_graph
     from pipelines.recoarse import Recoarse
     from pipelines.retokenize import Retokenizer
+    from pipelines.view.folder import FolderError, foreign
 
     if is_graph(folder) and not files.exists(files.join(folder, MANIFEST)):
         info = open_graph(folder, check=True).info
         _out.print(f"a compiled graph of {info.triples:,} triples; every file is as it was compiled")
         return
+    if why := foreign(folder):
+        raise FolderError(why)
     with _err.status("verifying") as status:
         report = verify_folder(
             folder,
@@ -69,9 +72,9 @@ def inspect(
         ),
     ] = "visible",
     only: Annotated[
-        str | None,
+        list[str] | None,
         typer.Option(
-            help="Parts to print, by commas: text, tree, tokens, parse, coarse, mask. Default: all."
+            help="Parts to print, by commas or one an option: text, tree, tokens, parse, coarse, mask. Default: all."
         ),
     ] = None,
     choice: Annotated[
@@ -82,7 +85,7 @@ def inspect(
     """Look at one row: tokens, tree with branches and soft positions, parse, coarse tokens, mask."""
     from pipelines.view import inspect as module
 
-    parts = None if only is None else [part.strip() for part in only.split(",")]
+    parts = [part.strip() for parts in only for part in parts.split(",")] if only else None
     module.show(folder, _out, row=row, id=id, split=split, grid=grid, html=html, only=parts, choice=choice)
 
 

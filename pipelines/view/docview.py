@@ -12,7 +12,7 @@ from rich.table import Table
 from rich.text import Text
 
 from pipelines.view.folder import Folder, Place
-from pipelines.view.legible import legible, legible_token, plural
+from pipelines.view.legible import beginning, legible, legible_token, plural
 from pipelines.view.parseview import parse_parts
 from pipelines.view.rowview import Word
 from pipelines.view.tables import facts_table, title
@@ -109,7 +109,7 @@ def document_parts(view: DocumentView, width: int) -> list[RenderableType]:
     facts = [*view.facts.items(), ("split", place), *(("note", n) for n in view.notes)]
     parts: list[RenderableType] = [facts_table(facts)]
     for name, side in zip(view.names, view.sides, strict=False):
-        parts += [title(name, plural(len(side.text), "character")), Text(legible(side.text))]
+        parts += [title(name, plural(len(side.text), "character")), Text(beginning(side.text))]
         listed = Table(box=box.SIMPLE_HEAD, pad_edge=False, show_edge=False)
         for column in ("#", "chars", "sentence"):
             listed.add_column(column)

@@ -198,6 +198,13 @@ def open_folder(path: str | Path) -> Folder:
     return Folder(path, shards, schema, metadata, manifest, notes)
 
 
+def foreign(path: str) -> str | None:
+    """What is wrong with a folder that no run wrote to, and which one may be meant; None for any other."""
+    if files.exists(files.join(path, MANIFEST)) or any(map(SHARD_NAME.fullmatch, _names(path))):
+        return None
+    return _why_no_shards(path)
+
+
 def _batches(shard: Shard) -> Iterator[pa.RecordBatch]:
     try:
         yield from read_batches(open_shard(shard.path))

@@ -21,7 +21,7 @@ from rich.text import Text
 from pipelines.view.docview import DocumentView, document_parts, document_view
 from pipelines.view.find import row_of
 from pipelines.view.folder import FolderError, open_folder
-from pipelines.view.legible import clip, legible, legible_token, plural
+from pipelines.view.legible import beginning, clip, legible, legible_token, plural
 from pipelines.view.maskview import grid_text, make_grids
 from pipelines.view.parseview import parse_parts
 from pipelines.view.rowview import RowView, Word, row_view
@@ -106,6 +106,7 @@ def render_row(
             f"it has {len(view.choices)}, numbered from 0" if view.choices else f"it is of task {view.task!r}"
         )
         raise FolderError(f"row {view.id!r} has no choice {choice}: {there}")
+    _check_there(view, only or ())
     return row_parts(view, width, grid, max_grid, parts, choice)
 
 
@@ -135,6 +136,22 @@ def _checked_parts(only: Sequence[str] | None) -> Sequence[str]:
     return only
 
 
+def _check_there(view: RowView, only: Sequence[str]) -> None:
+    """A part that is asked for by name must be there. Raises FolderError."""
+    views = [choice.view for choice in view.choices] or [view]
+    groups = {"tree": "tree", "parse": "syntax", "coarse": "coarse"}
+    there = {
+        "tree": any(one.tree is not None for one in views),
+        "parse": view.parsed,
+        "coarse": any(one.coarse is not None for one in views),
+    }
+    for part in only:
+        if not there.get(part, True):
+            raise FolderError(
+                f"there is no {part} to show: the dataset was made without {groups[part]!r} in encode.columns"
+            )
+
+
 # --- rows -------------------------------------------------------------------------------------
 
 
@@ -162,10 +179,10 @@ def row_parts(
 
 def _marked(text: str, span: tuple[int, int] | None) -> Text:
     if span is None:
-        return Text(legible(text))
+        return Text(beginning(text))
     start, stop = span
-    inside = Text(legible(text[start:stop]), "bold reverse")
-    return Text.assemble(legible(text[:start]), inside, legible(text[stop:]))
+    inside = Text(beginning(text[start:stop]), "bold reverse")
+    return Text.assemble(beginning(text[:start]), inside, beginning(text[stop:]))
 
 
 def _sequence_parts(

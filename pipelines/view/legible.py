@@ -50,6 +50,12 @@ def clip(text: str, cells: int) -> str:
     return (chop_cells(text, cells - 1)[0] if cells > 2 else "") + "\u2026"
 
 
+def beginning(text: str, most: int = 2_000) -> str:
+    """`legible`, of a longer text its first characters, and how many there are more."""
+    more = len(text) - most
+    return legible(text) if more <= 0 else f"{legible(text[:most])}\u2026 [{plural(more, 'character')} more]"
+
+
 def wrap(text: str, cells: int) -> list[str]:
     """`text` in lines of at most `cells` cells, cut between characters."""
     return chop_cells(text, max(cells, 2)) if text else [""]

@@ -57,8 +57,11 @@ def fitted(columns: Sequence[Column], rows: Sequence[Sequence[Text]], width: int
 
 def side_by_side(names: Sequence[str], rows: Sequence[tuple[str, Sequence[str]]], width: int) -> list[Table]:
     """A label and a value per name in every row: one table, or several with some of the names each."""
-    label = min(max((cell_len(name) for name, _ in rows), default=0), LABEL)
     sizes = [_natural(Column(name), [Text(values[i]) for _, values in rows]) for i, name in enumerate(names)]
+    # Rather one more table than a label in pieces: it is folded where not even one column has room beside it.
+    label = min(
+        max((cell_len(name) for name, _ in rows), default=0), max(LABEL, width - GAP - max(sizes, default=0))
+    )
     groups: list[list[int]] = []
     for i, size in enumerate(sizes):
         if not groups or _total([label, *(sizes[k] for k in groups[-1]), size]) > width:
@@ -66,7 +69,7 @@ def side_by_side(names: Sequence[str], rows: Sequence[tuple[str, Sequence[str]]]
         groups[-1].append(i)
     return [
         fitted(
-            [Column("", number=False), *(Column(names[i]) for i in group)],
+            [Column("", number=False, least=label), *(Column(names[i]) for i in group)],
             [[Text(name), *(Text(values[i]) for i in group)] for name, values in rows],
             width,
         )[0]

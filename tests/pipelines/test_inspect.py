@@ -15,7 +15,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from rich.cells import cell_len
 from rich.console import Console
+from typer.testing import CliRunner
 
+from pipelines import look_commands
 from pipelines.view.branchview import Branch, TreeToken, Triple
 from pipelines.view.folder import FolderError, open_folder
 from pipelines.view.inspect import load, render_row, show
@@ -24,6 +26,7 @@ from pipelines.view.legible import clip, legible, legible_token
 from pipelines.view.maskview import ancestors, grid_text, unilm, visible, window
 from pipelines.view.parseview import layout_parse
 from pipelines.view.rowview import RowView, Word
+from pipelines.view.tables import side_by_side
 from pipelines.view.treetext import tree_text
 from pipelines.view.treeview import layout_tree
 from tests import rows
@@ -864,6 +867,47 @@ def test_an_empty_split_says_so(tmp_path: Path) -> None:
     folder = write_dataset(tmp_path / "d", {"train": [[]]}, Vocabulary(), Vocabulary())
     with pytest.raises(FolderError, match="has no rows"):
         printed(folder)
+
+
+def test_a_part_that_the_rows_lack_is_said(tmp_path: Path) -> None:
+    """Not a header alone, which says nothing."""
+    fine, coarse = Vocabulary(), Vocabulary()
+    one = make_row(fine, coarse, "a#0", [["好"]], [0], label=1)
+    folder = write_dataset(tmp_path / "d", {"train": [[one]]}, fine, coarse, groups=(), graph=False)
+    for part, group in (("tree", "tree"), ("parse", "syntax"), ("coarse", "coarse")):
+        with pytest.raises(FolderError, match=f"no {part} to show: .* without '{group}' in encode.columns"):
+            printed(folder, only=["text", part])
+
+
+def test_verify_tells_a_folder_that_is_none_as_inspect_does(dataset: Path, tmp_path: Path) -> None:
+    for folder in (tmp_path, tmp_path / "nowhere"):
+        done = CliRunner().invoke(look_commands.app, ["verify", str(folder)])
+        with pytest.raises(FolderError) as error:
+            open_folder(folder)
+        assert str(done.exception) == str(error.value)
+
+
+def test_a_long_text_is_shown_in_part(tmp_path: Path) -> None:
+    document = {**DOCUMENT, "text": DOCUMENT["text"] + "猫" * 90_000}
+    said = "".join(printed(write_annotated(tmp_path / "d", document)).split())
+    assert f"[{len(document['text']) - 2_000:,}charactersmore]" in said and said.count("猫") < 2_100
+
+
+def test_labels_stay_whole_where_another_table_makes_room() -> None:
+    names, label = ["train", "dev", "test", "total"], "unknown tokens of text [UNK]"
+    tables = side_by_side(names, [(label, ["123,456 (12.3%)"] * 4)], 80)
+    said = io.StringIO()
+    for table in tables:
+        Console(file=said, width=80).print(table)
+    assert said.getvalue().count(label) == len(tables) == 2
+
+
+def test_only_may_stand_several_times(dataset: Path) -> None:
+    said = [
+        CliRunner().invoke(look_commands.app, ["inspect", str(dataset), *options]).output
+        for options in (["--only", "text,tokens"], ["--only", "text", "--only", "tokens"])
+    ]
+    assert said[0] == said[1] and "tokens" in said[0]
 
 
 def test_a_page_in_a_missing_folder(dataset: Path, tmp_path: Path) -> None:
