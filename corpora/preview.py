@@ -59,25 +59,34 @@ class _EnoughError(Exception):
 
 
 def _read(block: Block, layout: InputConfig, task: str, language: str) -> tuple[int, list[Reject]]:
-    rows, seen, rejects = 0, 0, []
+    rows = seen = 0
+    rejects: list[Reject] = []
 
     def keep(reject: Reject) -> None:
         nonlocal seen
         seen += 1
         if rows + len(rejects) < LOOKED_AT:
             rejects.append(reject)
-        # A row comes with the next one or at the end: that there is none is said only after a longer look.
+        # A row comes with the next one or at the end: whether one was before these rejects takes a longer look.
         if rows + seen >= LOOKED_AT * (1 if rows else _LONGER):
             raise _EnoughError
 
     try:
         for table in read_block(block, layout, task, language, keep, batch_bytes=1):  # a row a table
+            if len(rejects) == LOOKED_AT and _is_behind(table["source"][0].as_py(), rejects[-1]):
+                break
             rows += len(table)
             if rows >= LOOKED_AT:
                 break
     except _EnoughError:
         pass
     return rows, rejects
+
+
+def _is_behind(source: str, reject: Reject) -> bool:
+    """Whether a record stands behind a rejected one of its file."""
+    path, _, place = source.rpartition("@")
+    return path == reject.path and place.isdigit() and int(place) > reject.byte
 
 
 def _fields(block: Block, layout: InputConfig) -> list[str]:

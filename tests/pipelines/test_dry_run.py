@@ -108,6 +108,15 @@ def test_a_split_of_which_nothing_can_be_used_is_an_error(tmp_path: Path) -> Non
     assert "3 fields in a file of 2 columns" in str(error.value)
 
 
+def test_a_record_behind_the_first_ones_does_not_count(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(preview, "LOOKED_AT", 10)
+    lines(tmp_path / "a.jsonl", *[{"text": ""}] * 12, *[{"text": "a"}] * 3)
+    with pytest.raises(RunError, match="first records 10 would be rejected and no other could be used"):
+        dry_run(tmp_path, "pretrain", format="jsonl", files="a.jsonl")
+
+
 def test_only_the_first_records_are_read(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(preview, "LOOKED_AT", 10)
     lines(tmp_path / "good.jsonl", *[{"text": "a"}] * 11, *[{}] * 10)
