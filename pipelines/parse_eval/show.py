@@ -135,7 +135,8 @@ def _print(console: Console, facts: dict[str, Any], results: list[Result], total
             Text.assemble(
                 ("\nwarning: ", "yellow"),
                 f"{legible(parser['name'])} was trained on sentences of {legible(file)}; it parses new text less well",
-            )
+            ),
+            soft_wrap=True,  # a path is never broken
         )
     if total.unparsed:
         console.print(Text(f"\n{total.unparsed:,} sentences without a tree were left out"))

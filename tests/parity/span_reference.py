@@ -8,6 +8,7 @@ tokenizer, which is handed in, and the definition of a cluster.
 
 from __future__ import annotations
 
+import unicodedata
 from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
@@ -153,7 +154,10 @@ def answer_tokens(
     if not touching:
         return None, False
     said = range(pieces[touching[0]].start, pieces[touching[-1]].stop)
-    wider = any(not start <= c < stop and not text[c].isspace() for c in said)
+    wider = any(
+        not start <= c < stop and not text[c].isspace() and unicodedata.category(text[c]) != "Mn"
+        for c in said
+    )
     if wider and misaligned == "drop":
         return None, False
     return (touching[0], touching[-1] + 1), wider

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import random
 import tempfile
+import unicodedata
 from collections import Counter
 from collections.abc import Iterator
 from functools import cache
@@ -67,9 +68,16 @@ def tokenizer_of(spec: str) -> Tokenizer:
 
 
 def pieces_of(tokenizer: Tokenizer, text: str) -> list[Piece]:
-    """Tokens of one text by itself."""
+    """Tokens of one text by itself, each ending behind the marks that are in no token."""
     made = tokenizer.encode_texts([text])
-    return [Piece(*p) for p in zip(made.ids.tolist(), made.starts.tolist(), made.stops.tolist(), strict=True)]
+    pieces = []
+    for i, (token, start, stop) in enumerate(zip(made.ids, made.starts, made.stops, strict=True)):
+        limit = int(made.starts[i + 1]) if i + 1 < len(made.starts) else len(text)
+        end = int(stop)
+        while end < limit and unicodedata.category(text[end]) == "Mn":
+            end += 1
+        pieces.append(Piece(int(token), int(start), end))
+    return pieces
 
 
 def span_config(trains: bool = True, tokenizer: str | None = None, **encode: Any) -> Config:

@@ -38,7 +38,7 @@ WORDS_ALONE = ("word_heads", "word_deprels", "word_pos")
 
 
 def task(name: str, format_: str, language: str = "en", **annotate: Any) -> Config:
-    body = config(language).model_dump()
+    body = config(language).model_dump(include={"language", "encode"}, exclude_unset=True)
     body |= {"task": name, "input": {"format": format_, "files": "f.json"}, "annotate": annotate}
     return Config.model_validate(body)
 
