@@ -20,6 +20,9 @@ from pipelines.graphs import check_graph
 from pipelines.options import Options
 from pipelines.view.legible import legible
 
+_USELESS = 0.95
+"""Share of the first records of a split beyond which their rejection is an error: the config is of another corpus."""
+
 
 def describe_plan(config: Config, config_path: str, options: Options) -> dict[str, Any]:
     """Per split blocks, bytes as stored and files. A graph must be there, too; parser and segmenter are loaded.
@@ -27,7 +30,7 @@ def describe_plan(config: Config, config_path: str, options: Options) -> dict[st
     Raises:
         ConfigError: what would stop the run before any work, a model that cannot be loaded, or a field that none of
             the first records has.
-        RunError: of the first records of a split none can be used.
+        RunError: of the first records of a split hardly one can be used.
     """
     check_graph(config, config_path, options.console)
     plan = flow.plan_annotate(config, config_path, options)
@@ -43,7 +46,7 @@ def describe_plan(config: Config, config_path: str, options: Options) -> dict[st
     useless = []
     for found in first_records(plan.run.blocks, config.input, config.task, config.language):
         _refuse_absent_fields(found)
-        if found.rejects and not found.rows:
+        if len(found.rejects) > _USELESS * (found.rows + len(found.rejects)):
             useless.append(_rejects(found))
         elif found.rejects:
             options.console.print(Text(_rejects(found), "yellow"), soft_wrap=True)

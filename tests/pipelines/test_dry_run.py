@@ -108,6 +108,12 @@ def test_a_split_of_which_nothing_can_be_used_is_an_error(tmp_path: Path) -> Non
     assert "3 fields in a file of 2 columns" in str(error.value)
 
 
+def test_hardly_one_record_is_as_bad_as_none(tmp_path: Path) -> None:
+    lines(tmp_path / "a.jsonl", {"text": ""}, {"text": "a"}, *[{"text": ""}] * 200)
+    with pytest.raises(RunError, match="first records 100 would be rejected"):
+        dry_run(tmp_path, "pretrain", format="jsonl", files="a.jsonl")
+
+
 def test_a_record_behind_the_first_ones_does_not_count(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
