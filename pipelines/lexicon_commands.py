@@ -9,23 +9,25 @@ from typing import Annotated
 import typer
 
 from corpora import files
-from pipelines.run_commands import (
-    _PASS_ON,
+from pipelines.command_line import (
+    PASS_ON,
     Annotated_,
     ConfigPath,
     Out,
     Overwrite,
     Runner,
     Workers,
-    _err,
-    _start,
+    start,
 )
+from pipelines.display import make_console
 from pipelines.view.legible import legible
 
 app = typer.Typer()
 
+_err = make_console(stderr=True)
 
-@app.command(context_settings=_PASS_ON)
+
+@app.command(context_settings=PASS_ON)
 def phrases(
     context: typer.Context,
     config: ConfigPath,
@@ -55,7 +57,7 @@ def phrases(
     from pipelines.phrases.report import PHRASES
     from pipelines.phrases.source import refuse_without_words
 
-    loaded, options = _start(context, config, out, annotated, runner, workers, overwrite)
+    loaded, options = start(context, config, out, annotated, runner, workers, overwrite)
     if loaded.phrases.text != "lines":
         refuse_without_words(loaded, "treegraft phrases")
     search = PhraseSearch(loaded, str(config), options, model)
@@ -72,7 +74,7 @@ def phrases(
         )
 
 
-@app.command(context_settings=_PASS_ON)
+@app.command(context_settings=PASS_ON)
 def vocab(
     context: typer.Context,
     config: ConfigPath,
@@ -101,7 +103,7 @@ def vocab(
     from pipelines.phrases.source import refuse_without_words
     from pipelines.vocab.flow import Vocabularies
 
-    loaded, options = _start(context, config, out, annotated, runner, workers, overwrite)
+    loaded, options = start(context, config, out, annotated, runner, workers, overwrite)
     if coarse:  # the fine one is of pieces of text
         refuse_without_words(loaded, "a coarse vocabulary")
     made = Vocabularies(loaded, str(config), options, fine=fine, coarse=coarse)
