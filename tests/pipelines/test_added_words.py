@@ -11,7 +11,7 @@ from unittest import mock
 
 import jieba
 import pytest
-from hypothesis import example, given, settings
+from hypothesis import assume, example, given, settings
 from hypothesis import strategies as st
 
 from pipelines.annotate import added_words
@@ -66,7 +66,7 @@ def test_text_without_the_words_is_cut_as_before(entries: Entries) -> None:
     plain, added = with_words([]), with_words(entries)
     words = [word for word, _ in entries]
     free = [s for s in SENTENCES if not any(word in s for word in words)]
-    assert free
+    assume(free)
     for sentence in free:
         assert list(added.cut(sentence)) == list(plain.cut(sentence))
 

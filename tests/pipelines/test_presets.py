@@ -64,7 +64,7 @@ def test_wrong_layouts_name_the_key(tmp_path: Path, task: str, layout: dict[str,
 
 @pytest.mark.parametrize("layout", [{"format": "jsonl"}, {"preset": "glue/sst"}, {"preset": ["glue/sst2"]}])
 def test_a_task_is_needed_where_no_preset_says_it(tmp_path: Path, layout: dict[str, Any]) -> None:
-    with pytest.raises(ConfigError, match="task: Field required"):
+    with pytest.raises(ConfigError, match="task: this key must be written: one of pretrain"):
         load_config(_write(tmp_path, None, **layout))
 
 

@@ -419,6 +419,7 @@ def test_a_hub_that_does_not_answer_is_asked_once(tmp_path: Path, monkeypatch: p
         place = f"http://127.0.0.1:{server.server_port}/{{repo_id}}/resolve/{{revision}}/{{filename}}"
         monkeypatch.setattr(constants, "HUGGINGFACE_CO_URL_TEMPLATE", place)
         monkeypatch.setattr(constants, "HF_HUB_CACHE", str(tmp_path))
+        monkeypatch.setattr(constants, "HF_HUB_OFFLINE", False)
         with pytest.raises(ConfigError, match=r"(?s)fetched .*503.*download the model's tokenizer\.json"):
             load_tokenizer("someone/tokens")
         server.shutdown()
