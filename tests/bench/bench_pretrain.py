@@ -6,8 +6,8 @@ finds a line each: tokens of rows per CPU second, one process, in turns, one dup
 which here is done at load time; it does not write what it made.
 
 The code is not part of this repository: `BERT_CODE=<checkout of google-research/bert>` says where it is, and the ratio is
-left out without it. Measured with it, on a busy machine: 8 to 9 times its tokens per CPU second for chnsenticorp's 9,600
-reviews of 108 characters (2.6 against 0.29 million); what a document costs by itself, in any stage, is most of the rest.
+left out without it. Measured with it: 9.3 to 9.7 times its tokens per CPU second for chnsenticorp's 9,600 reviews of 108
+characters (3.2 against 0.34 million); what a document costs by itself, in any stage, is most of the rest.
 """
 
 from __future__ import annotations
