@@ -12,6 +12,7 @@ Only annotated documents have such columns; Arrow and DuckDB read deltas, Polars
 
 from __future__ import annotations
 
+import contextlib
 import hashlib
 from collections.abc import Iterator, Sequence
 from contextlib import AbstractContextManager
@@ -220,10 +221,17 @@ def open_shard(path: str, fields: Sequence[int] | None = None) -> pa.RecordBatch
         FileNotFoundError: there is no such file.
         ShardError: not an Arrow IPC file, or only a part of one.
     """
-    try:
+    with whole_file(path):
         source = pa.PythonFile(files.open_read(path), mode="r") if files.is_uri(path) else pa.memory_map(path)
         options = pa.ipc.IpcReadOptions(included_fields=None if fields is None else list(fields))
         return pa.ipc.open_file(source, options=options)
+
+
+@contextlib.contextmanager
+def whole_file(path: str) -> Iterator[None]:
+    """While a shard is opened: what Arrow finds wrong is a ShardError; a file that is not there stays that."""
+    try:
+        yield
     except FileNotFoundError:
         raise
     except (pa.ArrowException, OSError, ValueError) as error:  # an empty file cannot even be mapped
@@ -233,13 +241,19 @@ def open_shard(path: str, fields: Sequence[int] | None = None) -> pa.RecordBatch
 
 
 def check_shard(path: str, sha256: str) -> None:
-    """Raise ShardError unless the file's bytes have this hash (hex). Reads the file once, at disk speed."""
-    digest = hashlib.sha256()
+    """Raise ShardError unless the file's bytes have this hash (hex)."""
+    if size_and_hash(path)[1] != sha256:
+        raise ShardError(f"{path} was changed after it was written: its hash is not the one in its manifest")
+
+
+def size_and_hash(path: str) -> tuple[int, str]:
+    """Bytes of a file, and their SHA-256 in hex. Reads it once, at disk speed."""
+    digest, size = hashlib.sha256(), 0
     with files.open_read(path) as file:
         while data := file.read(1 << 20):
             digest.update(data)
-    if digest.hexdigest() != sha256:
-        raise ShardError(f"{path} was changed after it was written: its hash is not the one in its manifest")
+            size += len(data)
+    return size, digest.hexdigest()
 
 
 def read_rows(path: str, start: int, count: int) -> pa.Table:

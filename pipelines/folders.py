@@ -7,14 +7,17 @@ run leaves while it writes, so that what was stopped half-way goes on.
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Iterator, Sequence
+import json
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
+from typing import Any, TypeVar
 
 from corpora import files
 from corpora.manifest import MANIFEST
 from pipelines.engine import WORK, RunError
 from pipelines.section import ConfigError
 
+Result = TypeVar("Result")
 WRITING = "writing"
 """The mark, in the folder of the work."""
 
@@ -38,6 +41,18 @@ def refuse_strangers(folder: str, names: Sequence[str]) -> None:
             f"{folder} holds {' and '.join(found)}, but no sound {MANIFEST} says that a run of this command made it: "
             "it may be your own. Move it away, choose another folder with --out, or pass --overwrite to replace it."
         )
+
+
+def read_manifest_of(folder: str, stage: str, made: Callable[[dict[str, Any]], Result]) -> Result | None:
+    """What `made` makes of the manifest of a finished stage; None where there is none, or one that is damaged."""
+    path = files.join(folder, MANIFEST)
+    if not files.exists(path):
+        return None
+    try:
+        body = json.loads(files.read_bytes(path))
+        return made(body) if body.pop("stage") == stage else None
+    except (ValueError, TypeError, KeyError, AttributeError, RecursionError):
+        return None
 
 
 @contextlib.contextmanager

@@ -7,6 +7,8 @@ path of a machine gets into a dataset.
 
 from __future__ import annotations
 
+import hashlib
+import json
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -56,6 +58,11 @@ def encode_section(config: Config) -> dict[str, Any]:
     """The `encode` section as far as its task reads it, without files."""
     others = {"pretrain", "span", "seq2seq"} - {config.task}
     return config.encode.model_dump(mode="json", exclude={"tokenizer", "coarse", *others})
+
+
+def facts_hash(facts: Any) -> str:
+    """SHA-256 in hex of plain values, whatever the order of keys."""
+    return hashlib.sha256(json.dumps(facts, ensure_ascii=False, sort_keys=True).encode()).hexdigest()
 
 
 def flat(prefix: str, values: Mapping[str, Any]) -> dict[str, Any]:

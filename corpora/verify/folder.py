@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 import json
 from collections import Counter
 from collections.abc import Callable
@@ -15,7 +14,7 @@ from corpora import files
 from corpora.batches import schema_difference
 from corpora.manifest import MANIFEST, Manifest, ManifestError, ShardRecord, SplitRecord, read_manifest
 from corpora.schema import GROUPS, annotated_schema, read_metadata, row_columns, row_schema
-from corpora.shards import ShardError, open_shard
+from corpora.shards import ShardError, open_shard, size_and_hash
 from corpora.verify.branch_tokens import BranchTokens
 from corpora.verify.coarse_text import CoarseText
 from corpora.verify.documents import DocumentRules
@@ -24,8 +23,6 @@ from corpora.verify.ids import Batches, find_duplicates
 from corpora.verify.report import Findings, Report
 from corpora.verify.rows import RowRules
 from corpora.verify.view import View
-
-_CHUNK = 4 * 2**20
 
 Progress = Callable[[int, int], None]
 """Told after every record batch: rows checked so far, rows the manifest lists."""
@@ -109,7 +106,7 @@ class _Verifier:
     def _check_shard(self, shard: ShardRecord, manifest: Manifest) -> None:
         path = files.join(self._folder, shard.name)
         try:
-            size, digest = _hash(path)
+            size, digest = size_and_hash(path)
         except OSError as error:
             self._findings.add("missing_shard", f"{path} cannot be read: {error}", shard.name)
             return
@@ -218,13 +215,3 @@ def _row_rules(
     if difference := schema_difference(row_schema(task, groups), schema):
         raise _SchemaError(difference)
     return RowRules(task, groups, RowFacts.read(metadata, groups), branch_tokens, coarse_text)
-
-
-def _hash(path: str) -> tuple[int, str]:
-    """Size in bytes and sha256 of a file, read once."""
-    size, digest = 0, hashlib.sha256()
-    with files.open_read(path) as file:
-        while chunk := file.read(_CHUNK):
-            size += len(chunk)
-            digest.update(chunk)
-    return size, digest.hexdigest()

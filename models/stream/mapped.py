@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 
 from corpora.ragged import Ints, ranges
 from corpora.schema import IGNORED_LABEL
-from corpora.shards import ShardError
+from corpora.shards import ShardError, whole_file
 
 _ALIGNMENT = 8
 """Arrow aligns buffers to 8 bytes at least, and the system maps files on whole pages."""
@@ -97,7 +97,7 @@ class Mapped:
     def __init__(self, path: str, schema: pa.Schema | None = None) -> None:
         """`schema` names the columns to read, and their types as they must be; without it none is read."""
         self.path, self.schema = path, schema or pa.schema([])
-        try:
+        with whole_file(path):
             whole = pa.memory_map(path).read_buffer()
             # Arrow's own selection of fields (`included_fields`) copies what it reads: all are mapped, few kept.
             reader = pa.ipc.open_file(pa.BufferReader(whole))
@@ -106,12 +106,6 @@ class Mapped:
             self.batches = [batch.select(self.schema.names) for batch in every if batch.num_rows]
             for batch in self.batches:
                 batch.validate()
-        except FileNotFoundError:
-            raise
-        except (pa.ArrowException, OSError, ValueError) as error:  # an empty file cannot even be mapped
-            raise ShardError(
-                f"{path} is not a whole Arrow IPC file ({error}); it was cut short or is another kind of file"
-            ) from error
         ends = np.cumsum([0, *(batch.num_rows for batch in self.batches)], dtype=np.int64)
         self.rows, self.starts = int(ends[-1]), ends[:-1]
         self._low, self._high = whole.address, whole.address + whole.size

@@ -49,7 +49,14 @@ _END = re.compile(
 _CONTINUES = frozenset("，、；：,;:—–-─~～/／") | frozenset("”’」』）)】》〉]")
 _ADDRESS = re.compile(r"[A-Za-z0-9/=&%_\-]")
 _ITEM = re.compile(r"\s*(?:[0-9０-９]{1,2}|[一二三四五六七八九十]{1,2})\Z")
-_HAN = re.compile("[\u2e80-\u30ff\u3400-\u9fff\uf900-\ufaff\uff01-\uff65\U00020000-\U0003ffff]")
+_HAN_RANGES = (
+    ("\u2e80", "\u30ff"),
+    ("\u3400", "\u9fff"),
+    ("\uf900", "\ufaff"),
+    ("\uff01", "\uff65"),
+    ("\U00020000", "\U0003ffff"),
+)
+_HAN = re.compile("[" + "".join(f"{first}-{last}" for first, last in _HAN_RANGES) + "]")
 # Bits of the table of code points: what a character is to the rules.
 _LINE, _RUN, _PAIR, _JOINS, _GLUES, _LETTER, _NUMERAL = (1 << bit for bit in range(7))
 
@@ -68,13 +75,7 @@ def _kinds() -> NDArray[np.uint8]:
     }
     for bit, chars in marks.items():
         table[list(map(ord, chars))] |= bit
-    for first, last in (
-        "\u2e80\u30ff",
-        "\u3400\u9fff",
-        "\uf900\ufaff",
-        "\uff01\uff65",
-        "\U00020000\U0003ffff",
-    ):
+    for first, last in _HAN_RANGES:
         table[ord(first) : ord(last) + 1] |= _LETTER
     table[ord("０") : ord("９") + 1] &= ~np.uint8(_LETTER)  # a dot behind them is one of a number
     return table

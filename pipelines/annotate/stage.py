@@ -7,8 +7,6 @@ tables and the block's descriptor crosses a step: models live in the process tha
 
 from __future__ import annotations
 
-import hashlib
-import json
 from collections import Counter
 from importlib.metadata import version
 from pathlib import Path
@@ -27,7 +25,7 @@ from pipelines.config import Config, ConfigError
 from pipelines.dedup.result import Drops
 from pipelines.engine import BlockWriter, Stage
 from pipelines.language import primary_language
-from pipelines.settings import annotate_settings
+from pipelines.settings import annotate_settings, facts_hash
 
 CODE_VERSION = 5
 """Raised whenever this stage gives another output for the same input and config."""
@@ -87,7 +85,7 @@ class Annotate(Stage):
         }
         if self._drops is not None:
             facts["dropped"] = [self._drops.result.fingerprint, self._drops.result.dropped.sha256]
-        return hashlib.sha256(json.dumps(facts, sort_keys=True, ensure_ascii=False).encode()).hexdigest()
+        return facts_hash(facts)
 
     @property
     def _parsed(self) -> bool:

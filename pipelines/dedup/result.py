@@ -19,9 +19,9 @@ import pyarrow.compute as pc
 
 from corpora import files
 from corpora.blocks import Block
-from corpora.manifest import MANIFEST
 from corpora.shards import MAX_BATCH_ROWS, ShardInfo, ShardWriter, open_shard
 from pipelines.engine import RunError
+from pipelines.folders import read_manifest_of
 
 DROPPED, REPORT = "dropped.arrow", "report.json"
 EXACT, NEAR = "exact", "near"
@@ -68,16 +68,9 @@ class Result:
 
 def read_result(folder: str) -> Result | None:
     """The manifest of a folder; None where there is none, or one that is damaged."""
-    path = files.join(folder, MANIFEST)
-    if not files.exists(path):
-        return None
-    try:
-        body = json.loads(files.read_bytes(path))
-        if body.pop("stage") != "dedup":
-            return None
-        return Result(**{**body, "dropped": ShardInfo(**body["dropped"])})
-    except (ValueError, TypeError, KeyError, AttributeError):
-        return None
+    return read_manifest_of(
+        folder, "dedup", lambda body: Result(**{**body, "dropped": ShardInfo(**body["dropped"])})
+    )
 
 
 @dataclass(frozen=True)

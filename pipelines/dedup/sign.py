@@ -8,8 +8,6 @@ so a text that is repeated a million times costs a million hashes and no more.
 
 from __future__ import annotations
 
-import hashlib
-import json
 import unicodedata
 from collections.abc import Iterator, Mapping, Sequence
 from importlib.metadata import version
@@ -36,6 +34,7 @@ from pipelines.dedup.signer import Signed, Signer
 from pipelines.engine import BlockWriter, Stage
 from pipelines.language import UNSPACED, primary_language
 from pipelines.ragged import bounds
+from pipelines.settings import facts_hash
 
 CODE_VERSION = 1
 """Raised whenever the same documents would get other hashes, keys or shingles."""
@@ -94,7 +93,7 @@ class Sign(Stage):
             "banding": self._banding,
             "sources": [[s.layout.model_dump(mode="json", exclude={"files"}), s.task] for s in self._sources],
         }
-        return hashlib.sha256(json.dumps(facts, sort_keys=True, ensure_ascii=False).encode()).hexdigest()
+        return facts_hash(facts)
 
     def identities(self) -> dict[str, Any]:
         return {}

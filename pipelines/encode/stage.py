@@ -10,8 +10,6 @@ for another tokenizer or graph reuses the annotations.
 
 from __future__ import annotations
 
-import hashlib
-import json
 import os
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
@@ -41,7 +39,7 @@ from pipelines.encode.tasks import Made, Tasks
 from pipelines.encode.tools import Tools
 from pipelines.engine import BlockWriter, Stage
 from pipelines.ragged import Ints, bounds
-from pipelines.settings import encode_section, encode_settings
+from pipelines.settings import encode_section, encode_settings, facts_hash
 
 CODE_VERSION = 3
 """Raised whenever this stage gives other rows for the same documents and config."""
@@ -118,7 +116,7 @@ class Encode(Stage):
             "identities": self.identities(),
             "versions": {name: version(name) for name in ("treegraft", "tokenizers")},
         }
-        return hashlib.sha256(json.dumps(body, ensure_ascii=False, sort_keys=True).encode()).hexdigest()
+        return facts_hash(body)
 
     def identities(self) -> dict[str, Any]:
         return {**self._tools.identities(), **self._inherited}

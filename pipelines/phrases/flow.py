@@ -7,11 +7,10 @@ range and keeps those above the thresholds.
 
 from __future__ import annotations
 
-import hashlib
 import json
 from collections import Counter
 from collections.abc import Sequence
-from dataclasses import asdict, replace
+from dataclasses import asdict
 from importlib.metadata import version
 from pathlib import Path
 from typing import Any
@@ -44,7 +43,7 @@ from pipelines.phrases.source import (
     counted_splits,
     line_blocks,
 )
-from pipelines.settings import flat
+from pipelines.settings import facts_hash, flat
 from pipelines.view.legible import legible
 
 FOLDER = "phrases"
@@ -96,7 +95,9 @@ class PhraseSearch:
             folders.refuse_strangers(self.folder, _FILES)
         source, blocks, inputs = self._sentences()
         facts = self._facts(inputs)
-        fingerprint = _hash([CODE_VERSION, ngram_settings.CODE_VERSION, source.fingerprint, asdict(facts)])
+        fingerprint = facts_hash(
+            [CODE_VERSION, ngram_settings.CODE_VERSION, source.fingerprint, asdict(facts)]
+        )
         damage = result.damage(self.folder) if result is not None else None
         dated = files.join(self._work, _INPUTS)
         unchanged = not files.exists(dated) or files.read_bytes(dated) == _json(inputs)
@@ -157,7 +158,7 @@ class PhraseSearch:
         """What counts; its folder tells by its name what it is of, and what is of other work goes."""
         phrases = self._config.phrases
         counted = phrases.model_dump(mode="json", exclude=_CHOICE)
-        name = _hash(
+        name = facts_hash(
             [
                 ngram_settings.CODE_VERSION,
                 CODE_VERSION,
@@ -187,7 +188,7 @@ class PhraseSearch:
     def _make(self, estimation: Estimation, facts: Facts, fingerprint: str) -> Result:
         """Model, lexicon, report and last the manifest."""
         target = files.join(estimation.folder if self._given else self.folder, MODEL)
-        estimation, outcome = self._estimate(estimation, target)
+        outcome = self._estimate(estimation, target)
         if self._config.phrases.text == "lines":
             refusals.refuse_changed(estimation.inputs, estimation.blocks)
         fell: Counter[str] = Counter()
@@ -222,22 +223,19 @@ class PhraseSearch:
         report.show(self._options.console, self.folder, best, fell, result.phrases)
         return result
 
-    def _estimate(self, estimation: Estimation, target: str) -> tuple[Estimation, Outcome]:
-        """Make the model. An empty corpus has no discounts, and needs none."""
+    def _estimate(self, estimation: Estimation, target: str) -> Outcome:
+        """Make the model."""
 
         def execute(title: str, run: engine.Run) -> list[engine.BlockRecord]:
             return watched.execute(f"{FOLDER}, {title}", run, self._options)
 
         files.make_dirs(estimation.folder)
         try:
-            return estimation, estimation.run(target, execute)
+            return estimation.run(target, execute)
         except DiscountError as error:
-            if estimation.counters["words"]:
-                raise engine.RunError(
-                    f"{error} In the config: `phrases.discount_fallback: {list(FALLBACK)}`."
-                ) from None
-        estimation = replace(estimation, fallback=FALLBACK, counters=Counter())
-        return estimation, estimation.run(target, execute)
+            raise engine.RunError(
+                f"{error} In the config: `phrases.discount_fallback: {list(FALLBACK)}`."
+            ) from None
 
     def _say(self, message: str, style: str = "") -> None:
         self._options.console.print(Text(message, style))
@@ -245,7 +243,3 @@ class PhraseSearch:
 
 def _json(facts: Any) -> bytes:
     return json.dumps(facts, ensure_ascii=False, sort_keys=True).encode()
-
-
-def _hash(facts: Any) -> str:
-    return hashlib.sha256(_json(facts)).hexdigest()

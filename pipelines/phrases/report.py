@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 import json
 from collections import Counter
 from collections.abc import Mapping, Sequence
@@ -15,7 +14,8 @@ from rich.table import Table
 from rich.text import Text
 
 from corpora import files
-from corpora.manifest import MANIFEST
+from corpora.shards import size_and_hash
+from pipelines.folders import read_manifest_of
 from pipelines.phrases.rank import Row, Selection
 from pipelines.view.legible import legible, plural
 
@@ -69,14 +69,7 @@ class Result:
 
 def read_result(folder: str) -> Result | None:
     """The manifest of a folder; None where there is none, or one that is damaged."""
-    path = files.join(folder, MANIFEST)
-    if not files.exists(path):
-        return None
-    try:
-        body = json.loads(files.read_bytes(path))
-        return Result(**body) if body.pop("stage") == "phrases" else None
-    except (ValueError, TypeError, KeyError, AttributeError, RecursionError):
-        return None
+    return read_manifest_of(folder, "phrases", lambda body: Result(**body))
 
 
 def write(folder: str, found: Selection, fell: Mapping[str, int], model: Mapping[str, Any]) -> None:
@@ -102,12 +95,8 @@ def write(folder: str, found: Selection, fell: Mapping[str, int], model: Mapping
 
 def facts_of(path: str) -> dict[str, Any]:
     """Bytes and SHA-256 of a file."""
-    digest, size = hashlib.sha256(), 0
-    with files.open_read(path) as file:
-        while data := file.read(1 << 20):
-            digest.update(data)
-            size += len(data)
-    return {"bytes": size, "sha256": digest.hexdigest()}
+    size, sha256 = size_and_hash(path)
+    return {"bytes": size, "sha256": sha256}
 
 
 def show(console: Console, folder: str, best: Sequence[Row], fell: Mapping[str, int], count: int) -> None:

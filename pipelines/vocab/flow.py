@@ -7,7 +7,6 @@ bytes whatever the number of workers. What reaches the driver is what occurs oft
 from __future__ import annotations
 
 import hashlib
-import json
 from collections import Counter
 from collections.abc import Mapping
 from pathlib import Path
@@ -28,6 +27,7 @@ from pipelines.phrases.flow import FOLDER as PHRASES_FOLDER
 from pipelines.phrases.lexicon import PhraseLexicon
 from pipelines.phrases.report import PHRASES
 from pipelines.phrases.source import annotated_blocks, counted_splits
+from pipelines.settings import facts_hash
 from pipelines.view.legible import legible
 from pipelines.vocab import show
 from pipelines.vocab.counts import RANGE_ROWS, hash_ranges
@@ -148,7 +148,7 @@ class Vocabularies:
     def _side(self, side: Side, blocks: list[Block]) -> Made:
         inputs = [{"path": part.name, "sha256": part.sha256} for block in blocks for part in block.parts]
         facts = Facts({**side.settings(), "vocab.splits": self._splits}, side.identities(), inputs=inputs)
-        fingerprint = _hash([CODE_VERSION, facts.settings, _contents(facts.identities), inputs])
+        fingerprint = facts_hash([CODE_VERSION, facts.settings, _contents(facts.identities), inputs])
         old = read_made(self.folder).get(side.name)
         damage = old.damage(self.folder) if old is not None else None
         if old is not None and old.fingerprint == fingerprint and not damage:
@@ -181,7 +181,7 @@ class Vocabularies:
         totals = sum((Counter(record.counters) for record in counted), Counter())
         runs = [files.join(counting.out, record.shard.name) for record in counted]
         ranges = hash_ranges(sum(record.shard.rows for record in counted), self._range_rows)
-        upstream = {"counted": _hash(counting.key)}
+        upstream = {"counted": facts_hash(counting.key)}
         merging = engine.Run(side.merge(upstream, runs), ranges, files.join(work, "merge"))
         merged = self._stage(side, "merge", merging)
         entries, found = side.choose(files.join(merging.out, record.shard.name) for record in merged)
@@ -243,7 +243,3 @@ def _absolute(path: str) -> str:
 def _contents(identities: Mapping[str, Any]) -> dict[str, Any]:
     """What the tools are, whatever their files are called."""
     return {tool: {k: v for k, v in facts.items() if k != "name"} for tool, facts in identities.items()}
-
-
-def _hash(facts: Any) -> str:
-    return hashlib.sha256(json.dumps(facts, ensure_ascii=False, sort_keys=True).encode()).hexdigest()

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
-import json
 from abc import abstractmethod
 from collections.abc import Mapping, Sequence
 from functools import cached_property
@@ -19,6 +17,7 @@ from corpora.shards import check_shard, open_shard, read_batches
 from pipelines.encode.tokenizer import MAX_WORD_CHARS, load_tokenizer
 from pipelines.engine import BlockWriter, Stage
 from pipelines.ngrams.by_block import NOTHING
+from pipelines.settings import facts_hash
 from pipelines.vocab import counts
 from pipelines.vocab.counts import Counts, added
 from pipelines.vocab.coverage import Coverage
@@ -51,7 +50,7 @@ class Step(Stage):
     @property
     def fingerprint(self) -> str:
         body = [CODE_VERSION, self.name, version("tokenizers"), self.facts]
-        return hashlib.sha256(json.dumps(body, ensure_ascii=False, sort_keys=True).encode()).hexdigest()
+        return facts_hash(body)
 
     def identities(self) -> dict[str, Any]:
         return {}

@@ -11,9 +11,8 @@ from typing import Any
 import pyarrow as pa
 
 from corpora.manifest import Manifest, ShardRecord, SplitRecord, write_manifest
-from corpora.shards import ShardInfo
+from corpora.shards import ShardInfo, size_and_hash
 from corpora.verify import BranchTokens, Report, verify
-from corpora.verify.folder import _hash
 from tests.rows import Row, to_batch
 
 
@@ -59,7 +58,7 @@ def raw_folder(
         with pa.ipc.new_file(path, schema) as writer:
             for batch in batches:
                 writer.write_batch(batch)
-        size, digest = _hash(str(path))
+        size, digest = size_and_hash(str(path))
         records.append(ShardRecord.of(ShardInfo(path.name, sum(b.num_rows for b in batches), size, digest)))
     splits = {"train": SplitRecord.of(records)}
     write_manifest(str(folder), Manifest(stage=stage, task=task, config_fingerprint="f" * 16, splits=splits))

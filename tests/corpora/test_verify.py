@@ -14,8 +14,8 @@ import pytest
 import corpora.verify.ids as ids
 from corpora.manifest import MANIFEST
 from corpora.schema import METADATA_KEY
+from corpora.shards import size_and_hash
 from corpora.verify import RULES, Problem, Report, verify
-from corpora.verify.folder import _hash
 from tests.corpora import (
     test_verify_answers,
     test_verify_branch_tokens,
@@ -60,7 +60,7 @@ def admit(folder: Path) -> None:
     def change(body: dict) -> None:
         for split in body["splits"].values():
             for shard in split["shards"]:
-                shard["bytes"], shard["sha256"] = _hash(str(folder / shard["name"]))
+                shard["bytes"], shard["sha256"] = size_and_hash(str(folder / shard["name"]))
 
     edit(folder, change)
 
