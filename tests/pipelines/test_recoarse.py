@@ -12,10 +12,9 @@ import pyarrow as pa
 import pytest
 
 from corpora.manifest import SplitRecord, read_manifest, write_manifest
-from corpora.shards import ShardWriter, open_shard
+from corpora.shards import ShardWriter, open_shard, size_and_hash
 from corpora.verify import verify
 from corpora.verify.coarse_text import Covered
-from corpora.verify.folder import _hash
 from pipelines.recoarse import Recoarse
 from tests.pipelines.annotated import config_of, document, encode
 
@@ -48,7 +47,7 @@ def change(folder: Path, edit: Callable[[dict[str, Any]], None]) -> None:
     with ShardWriter(str(path), table.schema) as shard:
         shard.write(pa.Table.from_pylist(rows, schema=table.schema))
     manifest = read_manifest(str(folder))
-    size, digest = _hash(str(path))
+    size, digest = size_and_hash(str(path))
     records = [
         r.model_copy(update={"bytes": size, "sha256": digest}) for r in manifest.splits["train"].shards
     ]
