@@ -1,0 +1,1 @@
+"""From a stream's rows to a model's batch: views, masked tokens, packing, padding."""
