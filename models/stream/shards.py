@@ -6,9 +6,7 @@ the columns asked for. Remote shards (`models.stream.cache`) come when a row of 
 
 from __future__ import annotations
 
-import difflib
-import json
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
@@ -17,11 +15,9 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from corpora import files
-from corpora.manifest import Manifest, ShardRecord, read_manifest
+from corpora.manifest import ShardRecord
 from corpora.ragged import Ints, bounds
-from corpora.schema import GROUPS, TASKS, Column, read_metadata, row_columns
-from corpora.shards import ShardError, check_shard
+from corpora.shards import ShardError
 from models.stream.cache import Cache
 from models.stream.mapped import (
     Kind,
@@ -33,17 +29,13 @@ from models.stream.mapped import (
 )
 from models.stream.rows import Array, Rows
 
-_COLUMNS: dict[str, Column] = {c.name: c for task in TASKS for c in row_columns(task, GROUPS)}
-_MUST_AGREE = ("task", "special_ids", "vocab_size", "coarse_special_ids", "coarse_vocab_size", "labels")
-"""What splits that are joined must have in common: else the same number would mean two things."""
-
 
 class SplitError(ValueError):
     """A split that cannot be read as asked; the message says what was expected and what to do."""
 
 
 @dataclass
-class _Shard:
+class Shard:
     """One shard: where it is, its rows, what the manifest says of it, and itself while it is open."""
 
     path: str
@@ -87,23 +79,31 @@ class Split:
         name: folder and split, for messages.
         rows: number of rows, at least 1.
         columns: names of the columns that `take` reads.
+        schema: their types.
+        shards: where the rows lie, none of them empty.
         metadata: this project's metadata of the schema (`corpora.schema.read_metadata`): task, labels, special ids.
 
-    It can be sent to another process, which then maps the shards itself.
+    `models.stream.open` makes them. One can be sent to another process, which then maps the shards itself: `again`
+    says how it is opened there.
     """
 
     def __init__(
         self,
         name: str,
-        shards: Sequence[_Shard],
-        columns: Sequence[str],
+        shards: Sequence[Shard],
+        schema: pa.Schema,
         metadata: dict[str, Any],
         again: Callable[[], tuple[Any, ...]],
     ) -> None:
-        self.name, self.columns, self.metadata, self._again = name, tuple(columns), metadata, again
-        self._shards = list(shards)
-        self._kinds = {name: Kind.of(_COLUMNS[name].type) for name in columns}
-        self._schema = pa.schema([_COLUMNS[name].field for name in columns])
+        self.name, self.shards, self.schema, self.metadata, self._again = (
+            name,
+            shards,
+            schema,
+            metadata,
+            again,
+        )
+        self.columns = tuple(schema.names)
+        self._kinds = {field.name: Kind.of(field.type) for field in schema}
         self._ends = np.cumsum([shard.rows for shard in shards], dtype=np.int64)
         self.rows = int(self._ends[-1])
         self._lazy = any(shard.cache is not None for shard in shards)
@@ -183,7 +183,7 @@ class Split:
         if self._lazy:
             self._make_open(np.unique(np.searchsorted(self._ends, rows, side="right")))
         elif self._table is None:
-            self._make_open(np.arange(len(self._shards)))
+            self._make_open(np.arange(len(self.shards)))
         table = self._table
         assert table is not None
         batch = np.searchsorted(table.starts, rows, side="right") - 1
@@ -194,12 +194,12 @@ class Split:
         self._clock += 1
         changed = self._table is None
         for index in needed.tolist():
-            shard = self._shards[index]
+            shard = self.shards[index]
             shard.used = self._clock
             if shard.mapped is None:
-                shard.mapped, changed = shard.open(self._schema), True
-        for cache in {id(s.cache): s.cache for s in self._shards if s.cache is not None}.values():
-            mine = [s for s in self._shards if s.cache is cache and s.mapped is not None]
+                shard.mapped, changed = shard.open(self.schema), True
+        for cache in {id(s.cache): s.cache for s in self.shards if s.cache is not None}.values():
+            mine = [s for s in self.shards if s.cache is cache and s.mapped is not None]
             over = sum(s.record.bytes for s in mine if s.record) - cache.limit
             for shard in sorted(mine, key=lambda s: s.used):
                 if over > 0 and shard.record is not None:
@@ -212,7 +212,7 @@ class Split:
                     over -= shard.record.bytes
                     shard.mapped, changed = None, True
         if changed:
-            self._table = _Table(self._shards, self._ends, self._schema)
+            self._table = _Table(self.shards, self._ends, self.schema)
 
     def _bounds(self, table: _Table, name: str, batch: Ints, row: Ints) -> tuple[Ints, Ints]:
         starts, lengths, right = list_bounds(table.addresses[name], batch, row)
@@ -242,7 +242,7 @@ class Split:
             mapped, own = table.owners[int(batch[group[0]])]
             parts.append(mapped.text(name, own, row[group]))
         if not parts:
-            return pa.array([], _COLUMNS[name].type)
+            return pa.array([], self.schema.field(name).type)
         back = np.empty_like(order)
         back[order] = np.arange(len(order))
         return pa.concat_arrays(parts).take(pa.array(back))
@@ -251,7 +251,7 @@ class Split:
 class _Table:
     """The record batches of all open shards, in order: first row, owner, and addresses of every column."""
 
-    def __init__(self, shards: Sequence[_Shard], ends: Ints, schema: pa.Schema) -> None:
+    def __init__(self, shards: Sequence[Shard], ends: Ints, schema: pa.Schema) -> None:
         opened = [
             (shard.mapped, int(end) - shard.rows)
             for shard, end in zip(shards, ends, strict=True)
@@ -264,175 +264,3 @@ class _Table:
             for name in schema.names
             if not Kind.of(schema.field(name).type).is_text
         }
-
-
-# --- opening ----------------------------------------------------------------------------------
-
-
-def open_split(
-    folder: str,
-    split: str | None = None,
-    columns: Iterable[str] = ("input_ids",),
-    *,
-    verify: bool = False,
-    cache: Cache | None = None,
-) -> Split:
-    """A split of the dataset that `folder` holds, a local folder or a URI (`s3://`, `gs://`, `hf://`, `file://`).
-
-    Args:
-        folder: what `treegraft encode` or `preprocess` wrote; its manifest says which shards belong to it.
-        split: `train`, ...; may be left out where there is one alone.
-        columns: names of the columns to read.
-        verify: read every local shard once and compare its hash with the manifest's. (Remote ones are
-            compared whenever they are fetched.)
-        cache: where remote shards are kept; by default `Cache()`.
-
-    Raises:
-        ManifestError: the folder is missing, unfinished, or its manifest foreign or damaged.
-        ShardError: a shard is missing, damaged, or not what the manifest says.
-        SplitError: there is no such split, it is empty, lacks a column, or is of another stage or schema version.
-    """
-    columns = tuple(dict.fromkeys(columns))
-    if files.is_uri(folder):
-        cache = cache or Cache()
-        manifest = cache.manifest(folder)
-    else:
-        cache, manifest = None, read_manifest(folder)
-    name, records = _records(folder, manifest, split)
-    shards = [_Shard(files.join(folder, r.name), r.rows, r, cache) for r in records if r.rows]
-    if verify and cache is None:
-        for record in records:
-            check_shard(files.join(folder, record.name), record.sha256)
-    return _opened(f"{folder} ({name})", shards, columns, lambda: (_again, (folder, name, columns, cache)))
-
-
-def _again(folder: str, split: str, columns: Sequence[str], cache: Cache | None) -> Split:
-    return open_split(folder, split, columns, cache=cache)
-
-
-def open_files(paths: Iterable[str], columns: Iterable[str] = ("input_ids",)) -> Split:
-    """A split of the local shards named, in this order, with or without a manifest beside them.
-
-    Raises as `open_split` does, and SplitError where no file is named.
-    """
-    names, columns = [str(path) for path in paths], tuple(dict.fromkeys(columns))
-    if not names:
-        raise SplitError("no file is named: give at least one shard")
-    if uri := next((name for name in names if files.is_uri(name)), None):
-        raise SplitError(f"{uri} is not local: open its folder with open_split, which knows its manifest")
-    shards = [_Shard(name, Mapped(name).rows) for name in names]
-    shards = [shard for shard in shards if shard.rows]
-    if not shards:
-        raise SplitError(f"the files named hold no rows: {', '.join(names[:3])}")
-    more = f" and {len(names) - 1} more" if len(names) > 1 else ""
-    return _opened(f"{names[0]}{more}", shards, columns, lambda: (open_files, (names, columns)))
-
-
-def join_splits(splits: Sequence[Split]) -> Split:
-    """Several splits as one: rows of the first, then of the second, and so on.
-
-    Raises SplitError where they read different columns, or where their ids would mean different things
-    (task, labels, special tokens, sizes of vocabularies).
-    """
-    if not splits:
-        raise SplitError("no split is given to join")
-    first = splits[0]
-    for other in splits[1:]:
-        if other.columns != first.columns:
-            raise SplitError(
-                f"{other.name} is read with columns {', '.join(other.columns)}, {first.name} with "
-                f"{', '.join(first.columns)}: open both with the same"
-            )
-        for key in _MUST_AGREE:
-            if (mine := first.metadata.get(key)) != (theirs := other.metadata.get(key)):
-                raise SplitError(
-                    f"{first.name} and {other.name} cannot be joined: {key} is {mine!r} and {theirs!r}"
-                )
-    if len(splits) == 1:
-        return first
-    shards = [_Shard(s.path, s.rows, s.record, s.cache, s.mapped) for split in splits for s in split._shards]
-    prints = "+".join(split.metadata.get("fingerprint", "")[:16] for split in splits)
-    metadata = first.metadata | {"fingerprint": prints}
-    name = ", ".join(split.name for split in splits)
-    return Split(name, shards, first.columns, metadata, lambda: (join_splits, (list(splits),)))
-
-
-def _records(folder: str, manifest: Manifest, split: str | None) -> tuple[str, list[ShardRecord]]:
-    if manifest.stage != "encode":
-        raise SplitError(
-            f"{folder} holds annotated documents, not rows: run `treegraft encode` on them and give its folder"
-        )
-    known = ", ".join(manifest.splits) or "none"
-    if split is None:
-        if len(manifest.splits) != 1:
-            raise SplitError(f"{folder} has several splits: name one of {known}")
-        split = next(iter(manifest.splits))
-    if split not in manifest.splits:
-        raise SplitError(f"{folder} has no split {split!r}; it has {known}")
-    record = manifest.splits[split]
-    if not record.rows:
-        rejects = sum(record.rejects.values())
-        why = f" ({rejects:,} records were rejected, see its rejects folder)" if rejects else ""
-        raise SplitError(f"split {split!r} of {folder} holds no rows{why}; nothing can be read from it")
-    return split, record.shards
-
-
-def _opened(
-    name: str, shards: list[_Shard], columns: Sequence[str], again: Callable[[], tuple[Any, ...]]
-) -> Split:
-    """The split, once its schema is known to hold the columns; local shards are opened all, and must agree."""
-    metadata: dict[str, Any] = {}
-    schema = pa.schema([_column(column).field for column in columns])
-    for shard in shards:
-        if shard.cache is not None and metadata:
-            break
-        found = shard.open().file_schema
-        meta = _metadata(shard.path, found)
-        if meta.get("fingerprint") != metadata.get("fingerprint", meta.get("fingerprint")):
-            raise SplitError(
-                f"{shard.path} was made by another config than {shards[0].path}: do not mix their shards"
-            )
-        metadata = metadata or meta
-        for column in columns:
-            _check_column(shard.path, found, column, meta)
-        if shard.cache is None:
-            shard.mapped = shard.open(schema)
-    return Split(name, shards, columns, metadata, again)
-
-
-def _metadata(path: str, schema: pa.Schema) -> dict[str, Any]:
-    try:
-        meta = read_metadata(schema)
-    except (ValueError, json.JSONDecodeError) as error:
-        raise SplitError(f"{path}: {error}") from error
-    if meta.get("stage", "encode") != "encode":
-        raise SplitError(f"{path} holds annotated documents, not rows: run `treegraft encode` on them")
-    return meta
-
-
-def _column(name: str) -> Column:
-    if name not in _COLUMNS:
-        near = difflib.get_close_matches(name, _COLUMNS, 1)
-        hint = f"; did you mean {near[0]!r}?" if near else ""
-        raise SplitError(f"no dataset has a column {name!r}{hint} (README lists the columns)")
-    return _COLUMNS[name]
-
-
-def _check_column(path: str, schema: pa.Schema, name: str, meta: dict[str, Any]) -> None:
-    column = _COLUMNS[name]
-    if name in schema.names:
-        if (found := schema.field(name).type) != column.type:
-            raise SplitError(
-                f"{path}: column {name!r} is {found}, expected {column.type}; preprocess the corpus again"
-            )
-        return
-    task = meta.get("task")
-    tasks = [known for known in TASKS if name in {c.name for c in row_columns(known, GROUPS)}]
-    if task in tasks and column.group in GROUPS[1:]:
-        raise SplitError(
-            f"{path} has no column {name!r}: it comes with `encode.columns: [{column.group}]`; add {column.group} "
-            "there and encode again (annotations are kept)"
-        )
-    raise SplitError(
-        f"{path} has no column {name!r}: rows of task {' or '.join(tasks)} have it, these are of task {task!r}"
-    )

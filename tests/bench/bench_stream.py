@@ -31,9 +31,9 @@ from corpora.ragged import bounds
 from corpora.schema import row_columns
 from corpora.shards import ShardWriter
 from models.stream.loader import Loader
+from models.stream.open import open_files
 from models.stream.order import KINDS
 from models.stream.rows import Rows
-from models.stream.shards import open_files
 
 pytestmark = pytest.mark.bench
 

@@ -15,7 +15,8 @@ from corpora.manifest import ManifestError
 from corpora.shards import ShardError
 from models.stream.cache import Cache
 from models.stream.loader import Loader
-from models.stream.shards import SplitError, open_split
+from models.stream.open import open_split
+from models.stream.shards import SplitError
 from tests.models.stream.test_shards import back, folder_of
 
 

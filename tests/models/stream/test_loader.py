@@ -19,9 +19,10 @@ from hypothesis import strategies as st
 from corpora.ragged import Ints
 from models.stream.loader import Loader, StateError, pack, unpack
 from models.stream.mixture import Mixture
+from models.stream.open import join_splits, open_split
 from models.stream.order import KINDS, Order
 from models.stream.rows import Rows
-from models.stream.shards import Split, join_splits, open_split
+from models.stream.shards import Split
 from tests.models.stream.test_shards import back
 from tests.rows import make_rows, rows_schema, write_folder
 

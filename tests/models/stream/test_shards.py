@@ -17,8 +17,9 @@ from hypothesis import strategies as st
 from corpora.manifest import ManifestError
 from corpora.schema import TASKS
 from corpora.shards import ShardError, ShardWriter
+from models.stream.open import join_splits, open_files, open_split
 from models.stream.rows import Rows
-from models.stream.shards import Split, SplitError, join_splits, open_files, open_split
+from models.stream.shards import Split, SplitError
 from tests.rows import (
     GROUPS,
     Row,
