@@ -6,33 +6,55 @@ this form, where a batch is a handful of arrays and no token is padding.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Protocol
+
+import numpy as np
+from numpy.typing import NDArray
 
 from corpora.ragged import Ints
 from models.stream.rows import Array, Rows
 
 
-@dataclass
+@dataclass(frozen=True)
 class Lists:
     """Per-token columns of one granularity, end to end.
 
     Attributes:
         offsets: int64[n+1]; sequence i's tokens are offsets[i] to offsets[i+1]-1.
-        columns: by the batch's names, each [offsets[n]].
+        columns: by the batch's names (of coarse tokens, too: `input_ids`, without `coarse_`), each [offsets[n]], of
+            any type of whole numbers. Where `position_ids` is missing they count from 0 in each sequence.
     """
 
     offsets: Ints
     columns: dict[str, Array]
 
+    @property
+    def lengths(self) -> Ints:
+        """int64[n], tokens of each sequence."""
+        return np.diff(self.offsets)
 
-@dataclass
+    @property
+    def places(self) -> Ints:
+        """int64[m], the place of each token in its sequence, from 0."""
+        return np.arange(self.offsets[-1]) - self.spread(self.offsets[:-1])
+
+    def spread(self, values: Array) -> Array:
+        """A number of each sequence, [n], at each of its tokens, [m]."""
+        return np.repeat(values, self.lengths)
+
+    def having(self, **columns: Array) -> Lists:
+        """The same with these columns beside, or instead of, its own."""
+        return replace(self, columns={**self.columns, **columns})
+
+
+@dataclass(frozen=True)
 class Sequences:
     """n sequences of a batch.
 
     Attributes:
         rows: what they were made of.
-        row: int64[n], the row of each, an index into `rows`.
+        row: int64[n], the row of each, an index into `rows`; of a row of `choice`, several follow one another.
         fine: the tokens the encoder reads: fine tokens, or a flattened tree's.
         coarse: coarse tokens, where the model reads them.
         scalars: by the batch's names, of every sequence [n], or of every question [q].
@@ -43,6 +65,14 @@ class Sequences:
     fine: Lists
     coarse: Lists | None = None
     scalars: dict[str, Array] = field(default_factory=dict)
+
+    def __len__(self) -> int:
+        return len(self.row)
+
+    @property
+    def weight(self) -> NDArray[np.float32]:
+        """float32[n], 0 for what only fills a batch."""
+        return self.rows.weight[self.row]
 
 
 class Step(Protocol):
