@@ -16,9 +16,9 @@ from dataclasses import dataclass
 from typing import Any, Literal, Protocol
 
 import numpy as np
-from numpy.typing import NDArray
 
 from corpora.ragged import Ints
+from models.stream.hashing import Bits, key_of, mix
 
 Kind = Literal["sequential", "block", "global"]
 KINDS: tuple[Kind, ...] = ("sequential", "block", "global")
@@ -26,7 +26,6 @@ KINDS: tuple[Kind, ...] = ("sequential", "block", "global")
 _TABLE = 2**16
 """Permutations up to this size are kept as tables (512 KiB each, a few of them): a window of the default size."""
 _ROUNDS = 6
-_WORD = 2**64 - 1
 
 
 class Ordering(Protocol):
@@ -93,7 +92,7 @@ class Order:
         """See `Ordering.draw`."""
         rows = np.asarray(positions, dtype=np.int64)
         if self.kind == "global":
-            rows = permuted(rows, self.length, _key(self.seed, epoch, 0))
+            rows = permuted(rows, self.length, key_of(self.seed, epoch, 0))
         elif self.kind == "block":
             rows = self._blocks(epoch, self._mixed(epoch, rows))
         return rows, np.full(len(rows), epoch, dtype=np.int64)
@@ -106,7 +105,7 @@ class Order:
         for window in np.unique(windows).tolist():
             mine = windows == window
             start = window * size
-            key = _key(self.seed, epoch, 2 + window)
+            key = key_of(self.seed, epoch, 2 + window)
             mixed[mine] = start + permuted(places[mine] - start, min(size, self.length - start), key)
         return mixed
 
@@ -116,7 +115,7 @@ class Order:
         What is left at the end when the blocks are cut is less than a block, and stays last: the turn makes
         that, too, fall on other rows in every epoch.
         """
-        key = _key(self.seed, epoch, 1)
+        key = key_of(self.seed, epoch, 1)
         blocks = self.length // self.block
         if blocks:
             whole = places < blocks * self.block
@@ -146,35 +145,18 @@ def permuted(places: Ints, size: int, key: int) -> Ints:
 
 @functools.lru_cache(maxsize=8)
 def _table(size: int, key: int) -> Ints:
-    table = np.argsort(_mix(np.arange(size, dtype=np.uint64), key), kind="stable")
+    table = np.argsort(mix(np.arange(size, dtype=np.uint64), key), kind="stable")
     table.flags.writeable = False  # it is given out again
     return table
 
 
-def _feistel(places: NDArray[np.uint64], size: int, key: int) -> NDArray[np.uint64]:
+def _feistel(places: Bits, size: int, key: int) -> Bits:
     """A bijection of the numbers below the power of two that `size` needs; the halves differ by a bit at most."""
     bits = (size - 1).bit_length()
     low_bits = np.uint64(bits // 2)
     low_mask, high_mask = np.uint64((1 << (bits // 2)) - 1), np.uint64((1 << (bits - bits // 2)) - 1)
     low, high = places & low_mask, places >> low_bits
     for number in range(0, _ROUNDS, 2):
-        low = low ^ (_mix(high, _key(key, number, 0)) & low_mask)
-        high = high ^ (_mix(low, _key(key, number, 1)) & high_mask)
+        low = low ^ (mix(high, key_of(key, number, 0)) & low_mask)
+        high = high ^ (mix(low, key_of(key, number, 1)) & high_mask)
     return high << low_bits | low
-
-
-def _mix(values: NDArray[np.uint64], key: int) -> NDArray[np.uint64]:
-    """A hash of each value: the finaliser of SplitMix64 (Steele, Lea and Flood, OOPSLA 2014)."""
-    mixed = (values + np.uint64(1)) * np.uint64(0x9E3779B97F4A7C15) + np.uint64(key)
-    mixed = (mixed ^ mixed >> np.uint64(30)) * np.uint64(0xBF58476D1CE4E5B9)
-    mixed = (mixed ^ mixed >> np.uint64(27)) * np.uint64(0x94D049BB133111EB)
-    return mixed ^ mixed >> np.uint64(31)
-
-
-@functools.lru_cache(maxsize=256)
-def _key(*numbers: int) -> int:
-    """A 64-bit number from several."""
-    state = 0
-    for number in numbers:
-        state = int(_mix(np.array([number & _WORD], dtype=np.uint64), state)[0])
-    return state
