@@ -7,7 +7,6 @@ the config file, so a run gives the same bytes from any working directory.
 
 from __future__ import annotations
 
-import difflib
 import re
 from collections.abc import Iterator
 from pathlib import Path
@@ -20,6 +19,7 @@ from corpora.files import is_uri
 from corpora.layout import InputConfig
 from corpora.presets import PRESETS
 from corpora.schema import Task
+from corpora.sections import SettingsError, explain, read_yaml, section_of
 from pipelines.dedup.config import DedupConfig
 from pipelines.encode_config import EncodeConfig
 from pipelines.graph_config import GraphConfig
@@ -65,7 +65,6 @@ _WRITTEN = {
     "encode.tokenizer": ": a vocab.txt or tokenizer.json",
 }
 """What to write for a key that is missing."""
-_ALTERNATIVE = re.compile(r"str|int|list\[.*\]|\[key\]")
 
 
 class AnnotateConfig(Section):
@@ -260,43 +259,16 @@ def _formats_of(task: str) -> list[str]:
     return named + [name for own, name in _QUESTION_TABLES if own == task]
 
 
-class _Loader(yaml.SafeLoader):
-    """YAML without surprises: of two equal keys, plain YAML would silently keep the last."""
-
-    def construct_mapping(self, node: yaml.MappingNode, deep: bool = False) -> dict[Any, Any]:
-        seen: set[Any] = set()
-        for key_node, _ in node.value:
-            if key_node.tag == "tag:yaml.org,2002:merge" or not isinstance(key_node, yaml.ScalarNode):
-                continue
-            if key_node.value in seen:
-                raise yaml.constructor.ConstructorError(
-                    None, None, f"the key {key_node.value!r} stands twice in one mapping", key_node.start_mark
-                )
-            seen.add(key_node.value)
-        return super().construct_mapping(node, deep)
-
-
 def load_config(path: str | Path) -> Config:
     """Read a YAML config; relative paths in it become absolute. Raises ConfigError."""
     path = Path(path)
     try:
-        raw = yaml.load(path.read_text(encoding="utf-8"), Loader=_Loader)  # noqa: S506  (a SafeLoader)
-    except FileNotFoundError:
-        raise ConfigError(f"config file {path} does not exist") from None
-    except (OSError, UnicodeDecodeError) as error:
-        raise ConfigError(f"config file {path} cannot be read: {error}") from None
-    except RecursionError:
-        raise ConfigError(f"config file {path} is nested too deep") from None
-    except yaml.YAMLError as error:
-        raise ConfigError(f"config file {path} is not valid YAML: {error}") from None
-    if not isinstance(raw, dict):
-        raise ConfigError(
-            f"config file {path} must be a mapping of keys to values, found {type(raw).__name__}"
-        )
-    try:
-        return Config.model_validate(raw)
+        return Config.model_validate(read_yaml(path, "config file"))
+    except SettingsError as error:
+        raise ConfigError(str(error)) from None
     except ValidationError as error:
-        raise ConfigError(f"config file {path}:\n" + "\n".join(_explain(error))) from None
+        lines = explain(error, Config, _WRITTEN)
+        raise ConfigError(f"config file {path}:\n" + "\n".join(lines)) from None
 
 
 def resolve(config_path: str | Path, path: str) -> str:
@@ -313,7 +285,7 @@ def reference() -> Iterator[tuple[str, str, str]]:
 
 def _reference(section: type[BaseModel], prefix: str) -> Iterator[tuple[str, str, str]]:
     for name, field in section.model_fields.items():
-        if (inner := _section_of(field.annotation)) and get_origin(field.annotation) is not list:
+        if (inner := section_of(field.annotation)) and get_origin(field.annotation) is not list:
             yield from _reference(inner, f"{prefix}{name}.")
             continue
         default = (
@@ -330,56 +302,3 @@ def _reference(section: type[BaseModel], prefix: str) -> Iterator[tuple[str, str
 
 def _as_yaml(value: Any) -> str:
     return yaml.safe_dump(value, default_flow_style=True).removesuffix("\n").removesuffix("\n...")
-
-
-def _section_of(annotation: Any) -> type[BaseModel] | None:
-    options = getattr(annotation, "__args__", (annotation,))
-    return next((o for o in options if isinstance(o, type) and issubclass(o, BaseModel)), None)
-
-
-def _explain(error: ValidationError) -> list[str]:
-    found: dict[str, list[str]] = {}
-    for item in error.errors():
-        # The names of the alternatives of a union stand in the location, as `list[str]`.
-        place = [str(part) for part in item["loc"] if not _ALTERNATIVE.fullmatch(str(part))]
-        message = item["msg"].removeprefix("Value error, ")
-        if item["type"] == "extra_forbidden":
-            message = f"unknown key; {_hint(str(item['loc'][-1]), _keys_at(item['loc'][:-1]))}"
-        elif item["type"] == "missing":
-            message = f"this key must be written{_WRITTEN.get('.'.join(place), '')}"
-        elif item["type"] != "value_error":
-            message = f"{message}, found {item['input']!r}"
-            choices = re.findall(r"'([^']*)'", str(item.get("ctx", {}).get("expected", "")))
-            if near := difflib.get_close_matches(str(item["input"]), choices, n=1):
-                message += f"; did you mean {near[0]!r}?"
-        found.setdefault(".".join(place), []).append(message)
-    # What concerns several sections has no place, and names its fields itself.
-    return [f"  {where}{': ' * bool(where)}{'; or: '.join(messages)}" for where, messages in found.items()]
-
-
-def _hint(key: str, known: list[str]) -> str:
-    """Where a key of another section belongs (the outermost that has it), and which of this section was meant."""
-    elsewhere = [name for name in _all_keys(Config) if name.rpartition(".")[2] == key]
-    outermost = min((name.count(".") for name in elsewhere), default=0)
-    meant = [name for name in elsewhere if name.count(".") == outermost]
-    meant += difflib.get_close_matches(key, known, n=1)
-    return (
-        f"did you mean {' or '.join(map(repr, meant))}?"
-        if meant
-        else f"known keys: {', '.join(sorted(known))}"
-    )
-
-
-def _all_keys(section: type[BaseModel], prefix: str = "") -> Iterator[str]:
-    """Dotted names of all keys, those of sections too, but not of lists of sections."""
-    for name, field in section.model_fields.items():
-        yield prefix + name
-        if (inner := _section_of(field.annotation)) and get_origin(field.annotation) is not list:
-            yield from _all_keys(inner, f"{prefix}{name}.")
-
-
-def _keys_at(location: tuple[int | str, ...]) -> list[str]:
-    section: type[BaseModel] = Config
-    for part in (p for p in location if not isinstance(p, int)):
-        section = _section_of(section.model_fields[str(part)].annotation) or Config
-    return list(section.model_fields)

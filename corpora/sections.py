@@ -1,0 +1,126 @@
+"""What every file of settings is: YAML whose every key is known, typed, and told of when it is wrong.
+
+A section is a frozen pydantic model; the docstrings of its attributes are its help. `read_yaml` reads a file,
+`explain` says what does not fit a section, in the keys' own words.
+"""
+
+from __future__ import annotations
+
+import difflib
+import re
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Annotated, Any, get_origin
+
+from pydantic import BaseModel, ConfigDict, Field, ValidationError
+
+_ALTERNATIVE = re.compile(r"str|int|list\[.*\]|\[key\]")
+"""A name of an alternative of a union, as pydantic has it in the place of an error."""
+
+
+class SettingsError(ValueError):
+    """A file of settings that cannot be read; the message says what is wrong, and where."""
+
+
+class Section(BaseModel):
+    """Typed, frozen, no key but its own."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True, use_attribute_docstrings=True, allow_inf_nan=False)
+
+
+MOST = 10**15
+"""More than there is of anything; what is counted in 64 bits can be compared with it."""
+Count = Annotated[int, Field(ge=1, le=MOST)]
+Fraction = Annotated[float, Field(ge=0.0, le=1.0)]
+
+
+def read_yaml(path: Path, what: str) -> dict[str, Any]:
+    """The mapping that a YAML file holds; `what` the file is, for messages. Raises SettingsError.
+
+    YAML without surprises: of two equal keys, plain YAML would silently keep the last; here they are an error.
+    """
+    import yaml  # here, for pydantic is all that reading shards needs
+
+    class Loader(yaml.SafeLoader):
+        def construct_mapping(self, node: yaml.MappingNode, deep: bool = False) -> dict[Any, Any]:
+            seen: set[Any] = set()
+            for key_node, _ in node.value:
+                if key_node.tag == "tag:yaml.org,2002:merge" or not isinstance(key_node, yaml.ScalarNode):
+                    continue
+                if key_node.value in seen:
+                    raise yaml.constructor.ConstructorError(
+                        None,
+                        None,
+                        f"the key {key_node.value!r} stands twice in one mapping",
+                        key_node.start_mark,
+                    )
+                seen.add(key_node.value)
+            return super().construct_mapping(node, deep)
+
+    try:
+        raw = yaml.load(path.read_text(encoding="utf-8"), Loader=Loader)  # noqa: S506  (a SafeLoader)
+    except FileNotFoundError:
+        raise SettingsError(f"{what} {path} does not exist") from None
+    except (OSError, UnicodeDecodeError) as error:
+        raise SettingsError(f"{what} {path} cannot be read: {error}") from None
+    except RecursionError:
+        raise SettingsError(f"{what} {path} is nested too deep") from None
+    except yaml.YAMLError as error:
+        raise SettingsError(f"{what} {path} is not valid YAML: {error}") from None
+    if not isinstance(raw, dict):
+        raise SettingsError(f"{what} {path} must be a mapping of keys to values, found {type(raw).__name__}")
+    return raw
+
+
+def explain(error: ValidationError, root: type[BaseModel], written: Mapping[str, str]) -> list[str]:
+    """A line for each place where settings do not fit `root`; `written` says what to write for a missing key."""
+    found: dict[str, list[str]] = {}
+    for item in error.errors():
+        place = [str(part) for part in item["loc"] if not _ALTERNATIVE.fullmatch(str(part))]
+        message = item["msg"].removeprefix("Value error, ")
+        if item["type"] == "extra_forbidden":
+            message = f"unknown key; {_hint(str(item['loc'][-1]), _keys_at(item['loc'][:-1], root), root)}"
+        elif item["type"] == "missing":
+            message = f"this key must be written{written.get('.'.join(place), '')}"
+        elif item["type"] != "value_error":
+            message = f"{message}, found {item['input']!r}"
+            choices = re.findall(r"'([^']*)'", str(item.get("ctx", {}).get("expected", "")))
+            if near := difflib.get_close_matches(str(item["input"]), choices, n=1):
+                message += f"; did you mean {near[0]!r}?"
+        found.setdefault(".".join(place), []).append(message)
+    # What concerns several sections has no place, and names its fields itself.
+    return [f"  {where}{': ' * bool(where)}{'; or: '.join(messages)}" for where, messages in found.items()]
+
+
+def section_of(annotation: Any) -> type[BaseModel] | None:
+    """The section that a field of this annotation holds, if it does."""
+    options = getattr(annotation, "__args__", (annotation,))
+    return next((o for o in options if isinstance(o, type) and issubclass(o, BaseModel)), None)
+
+
+def _hint(key: str, known: list[str], root: type[BaseModel]) -> str:
+    """Where a key of another section belongs (the outermost that has it), and which of this section was meant."""
+    elsewhere = [name for name in _all_keys(root) if name.rpartition(".")[2] == key]
+    outermost = min((name.count(".") for name in elsewhere), default=0)
+    meant = [name for name in elsewhere if name.count(".") == outermost]
+    meant += difflib.get_close_matches(key, known, n=1)
+    return (
+        f"did you mean {' or '.join(map(repr, meant))}?"
+        if meant
+        else f"known keys: {', '.join(sorted(known))}"
+    )
+
+
+def _all_keys(section: type[BaseModel], prefix: str = "") -> Iterator[str]:
+    """Dotted names of all keys, those of sections too, but not of lists of sections."""
+    for name, field in section.model_fields.items():
+        yield prefix + name
+        if (inner := section_of(field.annotation)) and get_origin(field.annotation) is not list:
+            yield from _all_keys(inner, f"{prefix}{name}.")
+
+
+def _keys_at(location: tuple[int | str, ...], root: type[BaseModel]) -> list[str]:
+    section = root
+    for part in (p for p in location if not isinstance(p, int)):
+        section = section_of(section.model_fields[str(part)].annotation) or root
+    return list(section.model_fields)
