@@ -85,11 +85,19 @@ class Bert(BertPreTrainedModel):
         for name, module in self.task.modules(config, width).items():
             self.add_module(name, module)
 
+    def settle(self) -> None:
+        """What is left to do once weights are there, loaded or drawn."""
+
     @property
     def columns(self) -> tuple[str, ...]:
         """Columns of the dataset that a batch for this model is made of."""
         choices = SPLITS.get(self.group or "", ()) if self.task.name == "choice" else ()
         return tuple(dict.fromkeys((*self.view, *self.task.columns, *choices)))
+
+    @property
+    def parts(self) -> tuple[str, ...]:
+        """Names of the losses that `forward` adds up."""
+        return self.task.parts
 
     @property
     def mask(self) -> Mask:
@@ -111,10 +119,14 @@ class Bert(BertPreTrainedModel):
         seen = self.bert(
             input_ids=batch["input_ids"],
             attention_mask=self.mask.attention(batch, self.config, dtype=self.dtype),
-            token_type_ids=batch["token_type_ids"],
+            token_type_ids=self.types(batch),
             position_ids=batch["position_ids"],
         )
         return seen.last_hidden_state, seen.pooler_output
+
+    def types(self, batch: Batch) -> Tensor:
+        """Rows of the type embedding int64[B, T]."""
+        return batch["token_type_ids"]
 
     def labelled(self, batch: Batch) -> Batch:
         """The batch with labels where this model has them."""

@@ -22,8 +22,9 @@ from models.ambert import Ambert
 from models.bert import Bert
 from models.kbert import KBert
 from models.sgnet import SGNet
+from models.unilm import UniLM
 
-MODELS: dict[str, type[Bert]] = {model.kind: model for model in (Bert, KBert, SGNet, Ambert)}
+MODELS: dict[str, type[Bert]] = {model.kind: model for model in (Bert, KBert, SGNet, Ambert, UniLM)}
 """By name, as in a recipe."""
 
 
@@ -73,6 +74,7 @@ def load(
     except (OSError, SafetensorError, pickle.UnpicklingError, RuntimeError) as error:
         raise CheckpointError(f"weights of {source} cannot be read: {_first_line(error)}") from error
     _complete(made, info, source)
+    made.settle()
     return made
 
 
@@ -90,6 +92,7 @@ def new(
     made = _configure(config, model, task, labels, options)._from_config(
         config, attn_implementation=attention
     )
+    made.settle()
     made.drawn = tuple(sorted(made.state_dict()))
     return made
 

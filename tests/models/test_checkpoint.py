@@ -27,6 +27,7 @@ OPTIONS = {
     "kbert": {},
     "sgnet": {"direction": "descendants", "aggregation": "learned", "alpha": 0.25},
     "ambert": {"coarse_vocab_size": COARSE, "agreement": 0.1},
+    "unilm": {"lm": "left_to_right", "types": "by_kind"},
 }
 PAIRS = [(model, task) for model, kind in MODELS.items() for task in kind.tasks]
 
