@@ -13,7 +13,8 @@ from numpy.typing import NDArray
 Bits = NDArray[np.uint64]
 
 _WORD = 2**64 - 1
-_STEP = np.uint64(0x9E3779B97F4A7C15)
+STEP = np.uint64(0x9E3779B97F4A7C15)
+"""What a value that is greater by one adds before all is mixed."""
 
 
 def mix(values: Bits, key: int | Bits) -> Bits:
@@ -23,7 +24,7 @@ def mix(values: Bits, key: int | Bits) -> Bits:
     values 0, 1, 2, ... give the generator's numbers from that state on. `key`: one for all values, or one each.
     """
     mixed = values + np.uint64(1)
-    mixed *= _STEP
+    mixed *= STEP
     mixed += key if isinstance(key, np.ndarray) else np.uint64(key)
     mixed ^= mixed >> np.uint64(30)
     mixed *= np.uint64(0xBF58476D1CE4E5B9)
