@@ -1,0 +1,239 @@
+"""Spans: from start and stop logits of windows to the answer of each question.
+
+An answer is a run of tokens of the text, at most `max_answer_length` of them, whose first one has most context in its
+window; its score is start logit plus stop logit, the best of all windows counts (Devlin et al. 2019, sections 4.2 and
+4.3). "None" scores the two logits of [CLS], the lowest of all windows, and beats the best answer where it is higher by
+more than the threshold. BERT's released code pairs the 20 best starts with the 20 best stops; here every pair is
+looked at, so no better answer is missed.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import torch
+from numpy.typing import ArrayLike
+from torch import Tensor
+
+from corpora.ragged import Ints, bounds, ranges
+from corpora.trunk import Lists
+from models.bert_batch import Batch
+from models.evaluate.answers import COMPARED, best_threshold, script_of, with_threshold
+from models.evaluate.measure import (
+    Measure,
+    Options,
+    Result,
+    Scores,
+    Script,
+    check_order,
+    lists,
+    of_trunk,
+    texts,
+)
+from models.output import Output
+from models.stream.rows import Array, Rows
+
+
+def best_spans(
+    start: Tensor, stop: Tensor, may_start: Tensor, may_stop: Tensor, max_length: int, best: int
+) -> tuple[Tensor, Tensor, Tensor]:
+    """The best spans of each window: scores float[B, N], first tokens and ends (exclusive) int64[B, N]; N <= best.
+
+    Best first; of equal ones that which begins first, then the shorter. Where a window has fewer, the score is -inf.
+
+    Args:
+        start, stop: float[B, T], logits of a span's first and last token.
+        may_start, may_stop: bool[B, T], which tokens a span may begin and end with.
+        max_length: most tokens of a span.
+    """
+    low = float("-inf")
+    length = min(max_length, start.shape[1])
+    start = start.masked_fill(~may_start, low)
+    stop = torch.nn.functional.pad(stop.masked_fill(~may_stop, low), (0, length - 1), value=low)
+    pairs = (start[..., None] + stop.unfold(1, length, 1)).flatten(1)  # [B, T * length]
+    # A stable sort of all pairs would be exact but slow: the best are taken first, then put in order.
+    kept = min(best, pairs.shape[1])
+    scores, places = pairs.topk(kept)
+    places, order = places.sort(1)
+    scores, order = scores.gather(1, order).sort(dim=1, descending=True, stable=True)
+    places = places.gather(1, order)
+    first = places // length
+    return scores, first, first + places % length + 1
+
+
+# --- of a model's output ----------------------------------------------------------------------
+
+
+def _read(output: Output, batch: Batch, rows: Rows, options: Options) -> pa.Table:
+    check_order(batch, rows)
+    char_starts, offsets = rows.lists["char_starts"]
+    char_stops = rows.lists["char_stops"][0]
+    start, stop = (
+        of_trunk(output.logits[name].detach().float(), batch, rows, "char_starts")
+        for name in ("start", "stop")
+    )
+    of_text = (rows.lists["token_type_ids"][0] == 1) & (char_stops > char_starts)
+    spans = best_spans(
+        _square(start, offsets, -np.inf),
+        _square(stop, offsets, -np.inf),
+        _square(of_text & rows.lists["is_max_context"][0], offsets, False),
+        _square(of_text, offsets, False),
+        options.max_answer_length,
+        options.best,
+    )
+    scores, first, end = (x.numpy() for x in spans)
+    row, place = np.nonzero(np.isfinite(scores))
+    begin = char_starts[offsets[row] + first[row, place]]
+    over = char_stops[offsets[row] + end[row, place] - 1]
+    whole = rows.texts["text_pair"].to_pylist()
+    found = [whole[r][a:b] for r, a, b in zip(row.tolist(), begin.tolist(), over.tolist(), strict=True)]
+    each = bounds(np.bincount(row, minlength=len(rows)))
+    told = texts(rows)
+    del told["text_pair"]
+    return pa.table(
+        told
+        | {
+            "answers": rows.texts["answers"],
+            "is_impossible": pa.array(rows.scalars["is_impossible"].astype(np.bool_)),
+            "none": pa.array(start[offsets[:-1]] + stop[offsets[:-1]]),
+            "scores": lists(scores[row, place], each),
+            "starts": lists(begin, each),
+            "stops": lists(over, each),
+            "texts": pa.ListArray.from_arrays(pa.array(each, pa.int32()), pa.array(found, pa.string())),
+        }
+    )
+
+
+def _square(values: Array, offsets: Ints, fill: Any) -> Tensor:
+    """Values of rows, end to end, as [B, T]."""
+    lengths = np.diff(offsets)
+    square = np.full((len(lengths), int(lengths.max())), fill, values.dtype)
+    square[np.repeat(np.arange(len(lengths)), lengths), ranges(np.zeros_like(lengths), lengths)] = values
+    return torch.from_numpy(square)
+
+
+def _score(table: pa.Table, metadata: Mapping[str, Any], options: Options) -> Result:
+    questions = best_of_windows(table, options.best)
+    none_scores, answers = questions["none_score"].to_numpy(), questions["answer"].to_pylist()
+    gold, impossible = questions["answers"].to_pylist(), questions["is_impossible"].to_numpy()
+    silent = (none_scores > options.threshold) & impossible.any()  # in SQuAD 1.1 and CMRC "none" is no answer
+    given = ["" if none else answer for none, answer in zip(silent.tolist(), answers, strict=True)]
+    known = np.flatnonzero(impossible | np.array([len(texts) > 0 for texts in gold]))
+    script = options.script or script_of([text for row in gold for text in row])
+    scores = answer_scores(
+        [gold[i] for i in known], [answers[i] for i in known], none_scores[known], script, options.threshold
+    )
+    return Result(scores, _shown(questions, given))
+
+
+def answer_scores(
+    gold: Sequence[Sequence[str]],
+    answers: Sequence[str],
+    none_scores: ArrayLike,
+    script: Script,
+    threshold: float = 0.0,
+) -> Scores:
+    """`exact` and `f1` over questions, of 0 to 1; no score without questions.
+
+    Where some have no gold answer (SQuAD 2.0) these are of answers that the threshold leaves, and beside them there
+    are `answerable_exact` and `answerable_f1` over the others; `unanswerable`, the share rightly left without an
+    answer; and `best_exact`, `best_f1`, what the best threshold would give, with `best_exact_threshold` and
+    `best_f1_threshold`, whatever the threshold.
+
+    Args:
+        gold: gold answers of each question; none: it has no answer.
+        answers: the best answer to each, "" where there is none.
+        none_scores: float[Q], by how much "none" scores higher than the answer.
+        threshold: an answer is given only where that is no more than this.
+    """
+    if not gold:
+        return {}
+    both = [np.array(x) for x in zip(*map(COMPARED[script], gold, answers), strict=True)]
+    answerable = np.array([len(texts) > 0 for texts in gold])
+    if answerable.all():
+        return {name: float(values.mean()) for name, values in zip(_NAMES, both, strict=True)}
+    answered = np.array([answer != "" for answer in answers])
+    silent = (np.asarray(none_scores) > threshold) | ~answered
+    scores: Scores = {"unanswerable": float(silent[~answerable].mean())}
+    for name, values in zip(_NAMES, both, strict=True):
+        limited = with_threshold(values, none_scores, answerable, threshold)
+        best, at = best_threshold(values, none_scores, answerable, answered)
+        scores |= {name: float(limited.mean()), f"best_{name}": best, f"best_{name}_threshold": at}
+        if answerable.any():
+            scores[f"answerable_{name}"] = float(limited[answerable].mean())
+    return scores
+
+
+_NAMES = ("exact", "f1")
+
+
+def _shown(questions: pa.Table, given: list[str]) -> pa.Table:
+    """Predictions as they are written: `predicted` is the answer given, "" for none."""
+    rest = questions.drop_columns(["answer"])
+    return rest.add_column(rest.column_names.index("best"), "predicted", pa.array(given, pa.string()))
+
+
+def best_of_windows(table: pa.Table, best: int) -> pa.Table:
+    """A row for each question out of one for each window, the windows of a question one after the other.
+
+    Returns:
+        id, number (of its first window), text, answers, is_impossible; `answer`, the text of the best span, "" where
+        no window has any; `none_score`, by how much "none" scores higher than it (inf without one); `best`, the best
+        spans {text, score, start, stop}, at most so many: characters of `text_pair`; of equal ones the earlier first.
+    """
+    names, windows = _names(table["id"].to_pylist())
+    first = np.flatnonzero((windows == "0") | np.append(True, names[1:] != names[:-1]))
+    question = np.repeat(np.arange(len(first)), np.diff(first, append=len(names)))
+    scores, offsets = Lists.of(table["scores"])
+    starts, stops = (Lists.of(table[name]).values for name in ("starts", "stops"))
+    of = np.repeat(question, np.diff(offsets))
+    order = np.lexsort((stops, starts, -scores, of))
+    counts = np.bincount(of, minlength=len(first))
+    kept = order[ranges(bounds(counts)[:-1], np.minimum(counts, best))]
+    each = bounds(np.minimum(counts, best))
+    found = pa.concat_arrays([chunk.flatten() for chunk in table["texts"].chunks]).take(pa.array(kept))
+    spans = pa.StructArray.from_arrays(
+        [found, pa.array(scores[kept]), pa.array(starts[kept]), pa.array(stops[kept])],
+        ["text", "score", "start", "stop"],
+    )
+    has = np.diff(each) > 0
+    top = np.full(len(first), -np.inf)
+    top[has] = scores[kept][each[:-1][has]]
+    answer = np.full(len(first), "", object)
+    answer[has] = found.take(pa.array(each[:-1][has])).to_pylist()
+    none = np.minimum.reduceat(table["none"].to_numpy(), first).astype(np.float64)
+    own = table.select(["number", "text", "answers", "is_impossible"]).take(pa.array(first))
+    made = {
+        "answer": pa.array(answer, pa.string()),
+        "none_score": pa.array(none - top),
+        "best": pa.ListArray.from_arrays(pa.array(each, pa.int32()), spans),
+    }
+    return pa.table(
+        {"id": pa.array(names[first]), **dict(zip(own.column_names, own.columns, strict=True)), **made}
+    )
+
+
+def _names(ids: list[str]) -> tuple[np.ndarray, np.ndarray]:
+    """Question and window of rows' ids `<question>#<window>`."""
+    parts = [name.rpartition("#")[::2] for name in ids]
+    return np.array([p[0] for p in parts], object), np.array([p[1] for p in parts], object)
+
+
+SPAN = Measure(
+    (
+        "id",
+        "text",
+        "text_pair",
+        "token_type_ids",
+        "char_starts",
+        "char_stops",
+        "is_max_context",
+        "is_impossible",
+        "answers",
+    ),
+    _read,
+    _score,
+)
