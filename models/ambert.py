@@ -103,6 +103,14 @@ class Ambert(Bert):
         """As `Bert.columns`; tags and spans read the coarse token that covers each fine one."""
         return super().columns + (("coarse_index",) if self.task.name in ("tag", "span") else ())
 
+    @property
+    def parts(self) -> tuple[str, ...]:
+        """As `Bert.parts`, of both granularities."""
+        name = self.task.name
+        if self.task.pooled:
+            return name, f"{name}_fine", f"{name}_coarse", "agreement"
+        return ("mlm", "coarse_mlm") if self.task.vocabulary else self.task.parts
+
     def limits(self) -> dict[str, tuple[int, str]]:
         limits, size = super().limits(), self.settings["coarse_vocab_size"]
         for name in ("token_type_ids", "position_ids", "sequence_id"):

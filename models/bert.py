@@ -14,6 +14,7 @@ from transformers import BertConfig, BertModel
 from transformers.models.bert.modeling_bert import BertPreTrainedModel
 
 from models.bert_batch import FINE, SPLITS, Batch, check_choices, check_dataset, check_range, need
+from models.counts import count_predictions
 from models.heads import TASKS, Task
 from models.masks import Mask, same_sequence
 from models.output import Output
@@ -131,6 +132,10 @@ class Bert(BertPreTrainedModel):
     def labelled(self, batch: Batch) -> Batch:
         """The batch with labels where this model has them."""
         return batch
+
+    def counts(self, batch: Batch) -> dict[str, Tensor]:
+        """How many predictions each of `parts` is a mean over, int64[], told by the batch's labels alone."""
+        return count_predictions(self.parts, self.labelled(batch))
 
     def limits(self) -> dict[str, tuple[int, str]]:
         """Exclusive upper bounds of the batch's numbers, and what sets them."""

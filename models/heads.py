@@ -39,6 +39,7 @@ class Task:
         like: transformers' class of the same weights.
         pooled: it reads [CLS] through BERT's pooler.
         vocabulary: it predicts tokens, with the word embeddings as its last layer.
+        parts: names of the losses that are added up (`Output.parts`).
     """
 
     name: str
@@ -48,6 +49,7 @@ class Task:
     like: str
     pooled: bool = False
     vocabulary: bool = False
+    parts: tuple[str, ...] = ()
 
 
 def row_labels(batch: Batch, name: str) -> Tensor | None:
@@ -176,15 +178,22 @@ def add_choices(output: Output, name: str, score: Tensor, batch: Batch) -> None:
     """
     if "label" not in batch:
         return
-    label, question = batch["label"].long(), batch["choices"]
-    own = question == torch.arange(len(label), device=score.device)[:, None]
-    if "row_weight" in batch:
-        own = own & (batch["row_weight"] > 0)
-    first = own.int().argmax(1)
-    # A question of padding rows alone has no candidates, so it cannot be asked.
-    asked = own.any(1) & (label != IGNORED_LABEL)
+    own, asked = questions(batch)
+    first, label = own.int().argmax(1), batch["label"].long()
     scores = score.masked_fill(~own, torch.finfo(score.dtype).min)
     output.add_classes(name, scores, torch.where(asked, first + label, IGNORED_LABEL))
+
+
+def questions(batch: Batch) -> tuple[Tensor, Tensor]:
+    """Which of the batch's rows are choices of each question, bool[Q, B], and which questions have a label, bool[Q].
+
+    A question of padding rows alone has no candidates, so it cannot be asked.
+    """
+    label, question = batch["label"], batch["choices"]
+    own = question == torch.arange(len(label), device=label.device)[:, None]
+    if "row_weight" in batch:
+        own = own & (batch["row_weight"] > 0)
+    return own, own.any(1) & (label != IGNORED_LABEL)
 
 
 def _none(model: nn.Module, hidden: Tensor, pooled: Tensor | None, batch: Batch) -> Output:
@@ -202,14 +211,22 @@ def classifier(classes: int | None) -> Modules:
     return modules
 
 
-def _task(name: str, like: str, modules: Modules, run: Run, *columns: str, **reads: bool) -> Task:
-    return Task(name, modules, run, columns, like=like, **reads)
+def _task(
+    name: str,
+    like: str,
+    modules: Modules,
+    run: Run,
+    *columns: str,
+    parts: tuple[str, ...] | None = None,
+    **reads: bool,
+) -> Task:
+    return Task(name, modules, run, columns, like=like, parts=(name,) if parts is None else parts, **reads)
 
 
 TASKS = {
     task.name: task
     for task in (
-        _task("none", "BertModel", lambda c, w: {}, _none),
+        _task("none", "BertModel", lambda c, w: {}, _none, parts=()),
         _task("mlm", "BertForMaskedLM", lambda c, w: {"cls": BertOnlyMLMHead(c)}, _mlm, vocabulary=True),
         _task(
             "pretrain",
@@ -219,6 +236,7 @@ TASKS = {
             "label",
             pooled=True,
             vocabulary=True,
+            parts=("mlm", "nsp"),
         ),
         _task(
             "nsp",
@@ -240,6 +258,7 @@ TASKS = {
             _span,
             "answer_start",
             "answer_stop",
+            parts=("start", "stop"),
         ),
         _task(
             "choice", "BertForMultipleChoice", classifier(1), _choice, "label", "choice_lengths", pooled=True

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 import torch
@@ -21,19 +22,33 @@ class Output:
         parts: the losses that were added up, by name, each a mean over its predictions (0 where there are none).
         counts: how many predictions each of the parts is a mean over. A mean over several batches is right if
             parts are weighed by it.
+        weights: by how much each of the parts is multiplied in the loss.
     """
 
     loss: Tensor | None = None
     logits: dict[str, Tensor] = field(default_factory=dict)
     parts: dict[str, Tensor] = field(default_factory=dict)
     counts: dict[str, Tensor] = field(default_factory=dict)
+    weights: dict[str, float] = field(default_factory=dict)
 
     def add(self, name: str, total: Tensor, count: Tensor, weight: float = 1.0) -> None:
         """Add `weight` times the mean `total / count` (both scalars) to the loss."""
         part = total / count.clamp(min=1)
-        self.parts[name], self.counts[name] = part, count
+        self.parts[name], self.counts[name], self.weights[name] = part, count, weight
         part = part if weight == 1 else weight * part
         self.loss = part if self.loss is None else self.loss + part
+
+    def share(self, counts: Mapping[str, Tensor]) -> Tensor:
+        """This batch's share float[] of the loss of a larger one that has `counts` predictions (`models.counts`).
+
+        The shares of all its pieces add up to its loss, and so do their gradients, however it was cut: a mean of the
+        pieces' means would weigh a prediction by the company it is in.
+        """
+        shares = [
+            self.weights[name] * part * (self.counts[name] / counts[name].clamp(min=1))
+            for name, part in self.parts.items()
+        ]
+        return torch.stack(shares).sum()
 
     def add_classes(self, name: str, logits: Tensor, labels: Tensor) -> None:
         """Add the cross entropy of labels int[...] under logits float[..., C]; labels of -100 do not count.

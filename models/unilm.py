@@ -101,7 +101,8 @@ class UniLM(Bert):
         """Without the label of the next sentence where a row is not bidirectional."""
         if self.task.name != "pretrain" or "label" not in batch:
             return batch
-        return {**batch, "label": batch["label"].masked_fill(batch["lm_kind"] != 0, IGNORED_LABEL)}
+        kind = self.with_kinds(batch)["lm_kind"]
+        return {**batch, "label": batch["label"].masked_fill(kind != 0, IGNORED_LABEL)}
 
     def limits(self) -> dict[str, tuple[int, str]]:
         segments = min(2, self.config.type_vocab_size)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import logging
 import os
 import sys
+from importlib.metadata import entry_points
 from typing import Annotated
 
 import typer
@@ -35,6 +36,9 @@ app.add_typer(run_commands.app)
 app.add_typer(lexicon_commands.app)
 app.add_typer(look_commands.app)
 app.add_typer(kg_commands.app, name="kg")
+# Other packages' rooms (pyproject's entry points). Found twice where a checkout lies beside what is installed.
+for _room in {entry.value: entry for entry in entry_points(group="treegraft.commands")}.values():
+    app.add_typer(_room.load())
 
 _out = make_console()
 _err = make_console(stderr=True)
@@ -86,7 +90,7 @@ def main() -> None:
         if not said or os.environ.get("TREEGRAFT_TRACEBACK"):
             raise
         _err.print(Text.assemble(("error: ", "bold red"), legible_lines(said)), soft_wrap=True)
-        sys.exit(2 if isinstance(error, ConfigError) else 1)
+        sys.exit(getattr(error, "exit_code", 1))
 
 
 def _in_one_line(error: Exception, words: list[str]) -> str:

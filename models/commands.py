@@ -1,0 +1,116 @@
+"""Commands of training, a room of the command line (pyproject's entry points). Torch is loaded as one of them runs."""
+
+from __future__ import annotations
+
+import importlib.util
+import os
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+app = typer.Typer()
+
+_TASKS = {
+    "pretrain": ("mlm", "nsp", "pretrain"),
+    "finetune": ("mlm", "classify", "regress", "tag", "span", "choice"),
+}
+
+RecipePath = Annotated[
+    Path, typer.Argument(help="YAML recipe; relative paths in it count from its own folder.")
+]
+Set = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--set",
+        help="Another value for a key, as often as wanted: --set optim.lr=3e-5 --set 'options={direction: none}'. "
+        "Paths count from the working directory.",
+    ),
+]
+Out = Annotated[str | None, typer.Option(help="Folder of the run, instead of the recipe's `out`.")]
+Overwrite = Annotated[
+    bool, typer.Option("--overwrite", help="Begin anew: delete what a run left in the folder.")
+]
+
+
+class MissingError(ValueError):
+    """What a command needs is not installed."""
+
+
+@app.command()
+def pretrain(recipe: RecipePath, set_: Set = None, out: Out = None, overwrite: Overwrite = False) -> None:
+    """Pretrain a model on shards: masked tokens, next sentences, UniLM's objectives.
+
+    A recipe for BERT from scratch, on the dataset that `treegraft preprocess my.yaml` wrote to out/my:
+
+    \b
+        model: bert             # or kbert, unilm, ambert
+        task: pretrain          # masked tokens and next sentences; mlm: the first
+        new: {layers: 4, width: 256, heads: 4}   # or init: CHECKPOINT
+        data: {folder: out/my}  # or several, [{folder: out/a, weight: 2}, ...]
+        batch: {rows: 64}       # or tokens: 16384; accumulate: 4 saves memory
+        masking: {rate: 0.15}   # units: word masks whole words
+        optim: {lr: 5e-4, warmup: 0.1, epochs: 20}    # or steps: 10000
+        precision: bf16
+        save_every: 500
+        out: out/my-bert
+
+    The folder `out` gets `model` (transformers loads it), metrics.jsonl, curves.svg and checkpoints. A run that was
+    stopped, killed even, goes on when the same command runs again, to the same weights to the bit.
+
+    Several processes or GPUs: torchrun --nproc-per-node 2 --no-python treegraft pretrain my.yaml
+    """
+    _train("pretrain", recipe, set_, out, overwrite)
+
+
+@app.command()
+def finetune(recipe: RecipePath, set_: Set = None, out: Out = None, overwrite: Overwrite = False) -> None:
+    """Fine-tune a model on labelled shards: classify, regress, tag, span, choice; mlm of targets (UniLM).
+
+    \b
+        model: kbert
+        task: classify          # as the dataset's
+        init: out/my-bert/model # weights of any BERT start every model
+        data: {folder: out/reviews, split: train, dev: dev}
+        batch: {rows: 32}
+        optim: {lr: 3e-5, epochs: 3}
+        out: out/reviews-kbert
+
+    `data.dev` is looked at after every epoch. Ablations are options of the model, on the same shards:
+    --set options.visible_matrix=false. All else is as with `treegraft pretrain`.
+    """
+    _train("finetune", recipe, set_, out, overwrite)
+
+
+def _train(command: str, path: Path, changes: list[str] | None, out: str | None, overwrite: bool) -> None:
+    _need_torch()
+    from rich.console import Console
+
+    from models.train.reading import RecipeError, load_recipe
+
+    changes = list(changes or ()) + ([f"out={out}"] if out else [])
+    recipe = load_recipe(path, changes)
+    if recipe.task not in _TASKS[command]:
+        other = next((name for name, tasks in _TASKS.items() if recipe.task in tasks), None)
+        hint = f": run `treegraft {other}`" if other else f", expected one of {', '.join(_TASKS[command])}"
+        raise RecipeError(f"recipe {path}: task {recipe.task!r} is not for `treegraft {command}`{hint}")
+    import torch
+    from transformers.utils import logging
+
+    from models.train.loop import train
+
+    logging.disable_progress_bar()  # one for every file that is written
+
+    console = Console(stderr=True, markup=False, emoji=False, highlight=False)
+    try:
+        made = train(recipe, console, overwrite=overwrite)
+    except torch.OutOfMemoryError as error:
+        first = str(error).splitlines()[0]
+        raise MemoryError(f"{first} Lower batch.rows, or raise batch.accumulate") from None
+    if os.environ.get("RANK", "0") == "0":
+        Console(markup=False, emoji=False, highlight=False, soft_wrap=True).print(f"trained model: {made}")
+
+
+def _need_torch() -> None:
+    if importlib.util.find_spec("torch") is None or importlib.util.find_spec("transformers") is None:
+        raise MissingError("training needs torch and transformers: pip install 'treegraft[train]'")

@@ -1,0 +1,186 @@
+"""Rows for a run: splits, their order, the collator with its steps, and a step's rows in pieces."""
+
+from __future__ import annotations
+
+import dataclasses
+import difflib
+from collections.abc import Mapping
+from itertools import pairwise
+from typing import Any
+
+import numpy as np
+from torch import Tensor
+
+from models.bert import Bert
+from models.bert_batch import BatchError
+from models.collate.buckets import Buckets
+from models.collate.collator import Collator
+from models.collate.kinds import Kinds
+from models.collate.mlm import Masking
+from models.collate.pack import Packing
+from models.collate.sequences import Step
+from models.stream.loader import Loader
+from models.stream.mixture import Mixture
+from models.stream.open import join_splits, open_split
+from models.stream.order import Order
+from models.stream.rows import Rows
+from models.stream.shards import Split
+from models.train.ranks import Ranks
+from models.train.reading import RecipeError
+from models.train.recipe import Recipe
+
+TARGETS = {"rate": 0.7, "part": "target"}
+"""Masking of rows with a target, by default: UniLM's fine-tuning (Dong et al. 2019, section 3.2)."""
+
+
+@dataclasses.dataclass
+class Share:
+    """A process's share of the rows of a step.
+
+    Attributes:
+        batches: pieces that are computed one after the other, at least one.
+        numbers: int64[n], numbers of all their rows.
+        tokens: tokens that are no padding.
+    """
+
+    batches: list[dict[str, Tensor]]
+    numbers: np.ndarray
+    tokens: int
+
+
+@dataclasses.dataclass(frozen=True)
+class Pieces:
+    """What makes a `Share` of rows: `count` pieces of like numbers of rows, or fewer where there are fewer rows."""
+
+    collator: Collator
+    count: int = 1
+
+    def __call__(self, rows: Rows) -> Share:
+        ends = np.linspace(0, len(rows), min(self.count, len(rows)) + 1).astype(int).tolist()
+        batches = [self.collator(rows.slice(start, stop)) for start, stop in pairwise(ends)]
+        tokens = sum(int((batch["sequence_id"] > 0).sum()) for batch in batches)
+        return Share(batches, rows.number[rows.weight > 0], tokens)
+
+
+def open_rows(recipe: Recipe, columns: tuple[str, ...] = ("input_ids",)) -> Split:
+    """The rows that are learned from. Raises what `open_split` and `join_splits` do."""
+    return join_splits(_splits(recipe, columns))
+
+
+def open_dev(recipe: Recipe, columns: tuple[str, ...]) -> Split | None:
+    """The rows of `data.dev`, if there is one."""
+    data = recipe.data
+    if data.dev is None:
+        return None
+    return open_split(data.dev_folder or data.folder[0].folder, data.dev, columns)
+
+
+def make_loader(recipe: Recipe, collator: Collator, ranks: Ranks) -> Loader[Share]:
+    """Steps of a run, each a `Share`. Raises RecipeError where rows cannot be divided."""
+    splits, data, pieces = _splits(recipe, collator.columns), recipe.data, recipe.batch.accumulate
+    orders = [Order(data.order, split.rows, recipe.seed, data.block, data.window) for split in splits]
+    mixed = len(splits) > 1
+    rows = _rows(recipe, ranks)
+    return Loader(
+        join_splits(splits),
+        rows,
+        order=Mixture(orders, [source.weight for source in data.folder]) if mixed else orders[0],
+        seed=recipe.seed,
+        collate=Pieces(collator, pieces),
+        grouping=_buckets(recipe, collator),
+        rank=ranks.rank,
+        ranks=ranks.count,
+        workers=recipe.workers,
+        pin_memory=ranks.device.type == "cuda" and recipe.workers > 0,
+    )
+
+
+def dev_loader(recipe: Recipe, split: Split, collator: Collator, ranks: Ranks) -> Loader[Share]:
+    """The rows of a split once, as they lie, in batches as large as a run's; the same masks each time."""
+    return Loader(
+        split,
+        _rows(recipe, ranks),
+        order="sequential",
+        collate=Pieces(collator, recipe.batch.accumulate),
+        grouping=_buckets(recipe, collator),
+        rank=ranks.rank,
+        ranks=ranks.count,
+    )
+
+
+def make_collator(recipe: Recipe, model: Bert, metadata: Mapping[str, Any]) -> Collator:
+    """What makes batches for this model of rows of this dataset.
+
+    Raises:
+        RecipeError: masking or kinds are not for this model or task, or name what they do not have.
+    """
+    targets, steps = metadata.get("task") == "seq2seq", list[Step]()
+    if recipe.kinds and model.kind != "unilm":
+        raise RecipeError(f"kinds are those of unilm, the model is {model.kind!r}: drop kinds")
+    if recipe.masking and not model.task.vocabulary:
+        raise RecipeError(f"masking is for tasks that predict tokens, not for {recipe.task!r}: drop masking")
+    try:
+        if model.kind == "unilm" and model.task.vocabulary:
+            default = {"shares": {"seq2seq": 1}} if targets else {}
+            shares = {"shares": recipe.kinds} if recipe.kinds else default
+            steps.append(Kinds(seed=recipe.seed, **shares))
+        if model.task.vocabulary:
+            _known(recipe.masking)
+            options = (TARGETS if targets else {}) | {"seed": recipe.seed} | recipe.masking
+            if model.group == "coarse" and "coarse" not in options:
+                options["coarse"] = True
+            steps.append(Masking.of(metadata, **options))
+        pack = recipe.batch.pack and Packing(recipe.batch.pack)
+        collator = Collator.of(model, steps=steps, pack=pack or None)
+    except ValueError as error:
+        raise RecipeError(str(error)) from None
+    return collator
+
+
+def row_ids(recipe: Recipe, numbers: np.ndarray) -> list[str]:
+    """Ids of the rows of these numbers, as `Rows.number` counts them."""
+    return open_rows(recipe, ("id",)).take(numbers).texts["id"].to_pylist()
+
+
+def _splits(recipe: Recipe, columns: tuple[str, ...]) -> list[Split]:
+    return [open_split(source.folder, recipe.data.split, columns) for source in recipe.data.folder]
+
+
+def _rows(recipe: Recipe, ranks: Ranks) -> int:
+    if recipe.batch.tokens is not None:
+        return ranks.count
+    rows = recipe.batch.rows or 32
+    if rows % ranks.count:
+        raise RecipeError(
+            f"batch.rows is {rows}, over all processes, and there are {ranks.count}: take a multiple of it"
+        )
+    return rows
+
+
+def _buckets(recipe: Recipe, collator: Collator) -> Buckets | None:
+    if recipe.batch.tokens is None:
+        return None
+    return Buckets(
+        recipe.batch.tokens,
+        recipe.seed,
+        column=collator.length_column,
+        multiple=collator.pad_to,
+        packed=recipe.batch.pack is not None,
+    )
+
+
+def _known(masking: Mapping[str, Any]) -> None:
+    names = [field.name for field in dataclasses.fields(Masking) if "vocabulary" not in field.name]
+    for key in masking:
+        if key not in names:
+            near = difflib.get_close_matches(key, names, n=1)
+            hint = f"did you mean {near[0]!r}?" if near else f"known keys: {', '.join(sorted(names))}"
+            raise RecipeError(f"masking.{key}: unknown key; {hint}")
+
+
+def check_rows(collator: Collator, metadata: Mapping[str, Any], recipe: Recipe) -> None:
+    """Raise RecipeError where the dataset's rows are not of the task."""
+    try:
+        collator.check_dataset(metadata)
+    except BatchError as error:
+        raise RecipeError(f"task: {error}") from None

@@ -1,0 +1,166 @@
+"""What a run tells: a bar or lines as it goes, a line of JSON for every look, TensorBoard where it is wanted.
+
+`metrics.jsonl` is the record: one object a line, of a step (`loss` and its parts are means over all predictions
+since the line before) or of a look at the dev split (`dev_...`). When a run goes on from a checkpoint, lines of
+later steps are cut off, for those steps are done again.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+import time
+from collections.abc import Mapping
+from pathlib import Path
+from types import TracebackType
+from typing import Any
+
+from rich.console import Console
+from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
+
+from corpora import files
+from models.train.recipe import Recipe
+
+METRICS = "metrics.jsonl"
+_PLAIN_SECONDS = 5.0
+"""Where output is no terminal, a line this often at most."""
+_CHOSEN = ("loss", "lr", "tokens_per_second")
+
+
+class Log:
+    """Of one run, in its first process; `quiet` ones of the others sum up and tell nothing.
+
+    Attributes:
+        window: sums since the last line: what a checkpoint keeps.
+    """
+
+    def __init__(
+        self, out: Path, console: Console, recipe: Recipe, start: int, steps: int, quiet: bool
+    ) -> None:
+        self._out, self._console, self._every, self._quiet = out, console, recipe.log_every, quiet
+        self._start, self._steps = start, steps
+        self.window: dict[str, Any] = _empty()
+        self._bar: Progress | None = None
+        self._board = None if quiet or not recipe.tensorboard else _board(out / "tensorboard")
+        self._began = self._since = time.perf_counter()
+        self._printed, self._said = 0.0, ""
+        if not quiet:
+            _cut(out / METRICS, start)
+
+    def __enter__(self) -> Log:
+        if not self._quiet and self._console.is_terminal:
+            self._bar = Progress(
+                TextColumn("{task.completed:,.0f}/{task.total:,.0f} steps", markup=False),
+                BarColumn(bar_width=24),
+                TextColumn("{task.fields[facts]}", markup=False),
+                TimeElapsedColumn(),
+                console=self._console,
+                transient=True,
+            )
+            self._bar.start()
+            self._task = self._bar.add_task("", total=self._steps, completed=self._start, facts="")
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None
+    ) -> None:
+        if self._bar is not None:
+            self._bar.stop()
+        if self._board is not None:
+            self._board.close()
+
+    def step(
+        self,
+        step: int,
+        means: Mapping[str, float],
+        counts: Mapping[str, int],
+        weights: Mapping[str, float],
+        tokens: int,
+        **now: float,
+    ) -> None:
+        """A step is done: its losses, of how many predictions each, their weights in the loss, tokens of all ranks."""
+        window = self.window
+        for name, mean in means.items():
+            total, count = window["parts"].get(name, (0.0, 0))
+            window["parts"][name] = total + mean * counts[name], count + counts[name]
+        window["tokens"] += tokens
+        if step % self._every == 0 or step == self._steps:
+            means = {name: total / max(count, 1) for name, (total, count) in window["parts"].items()}
+            seconds = time.perf_counter() - self._since
+            line = {"step": step, "loss": sum(weights[name] * mean for name, mean in means.items())}
+            line |= means if len(means) > 1 else {}
+            line |= now | {"tokens": window["tokens"], "seconds": round(seconds, 3)}
+            line["tokens_per_second"] = round(window["tokens"] / max(seconds, 1e-9), 1)
+            self.window, self._since = _empty(), time.perf_counter()
+            self._write(line)
+            facts = [f"loss {line['loss']:.4f}", f"{line['tokens_per_second']:,.0f} tokens/s"]
+            self._said = " · ".join(facts)
+        self._show(step, last=step == self._steps)
+
+    def dev(self, step: int, scores: Mapping[str, float]) -> None:
+        """The dev split has been looked at."""
+        self._write({"step": step, **{f"dev_{name}": value for name, value in scores.items()}})
+        self.say(f"step {step:,}: dev " + " · ".join(f"{n} {v:.4f}" for n, v in scores.items()))
+
+    def say(self, text: str) -> None:
+        """A line for who watches."""
+        if not self._quiet:
+            self._console.print(text, highlight=False)
+
+    def pause(self, seconds: float) -> None:
+        """So many seconds were spent on something else than steps: speed is of steps alone."""
+        self._since += seconds
+
+    def _write(self, line: dict[str, Any]) -> None:
+        if self._quiet:
+            return
+        with (self._out / METRICS).open("a", encoding="utf-8") as sink:
+            sink.write(json.dumps(line) + "\n")
+        if self._board is not None:
+            for name, value in line.items():
+                if name != "step":
+                    self._board.add_scalar(name.replace("dev_", "dev/"), value, line["step"])
+
+    def _show(self, step: int, last: bool) -> None:
+        if self._quiet:
+            return
+        now = time.perf_counter()
+        left = (now - self._began) / max(step - self._start, 1) * (self._steps - step)
+        facts = f"{self._said} · {_duration(left)} left" if self._said else ""
+        if self._bar is not None:
+            self._bar.update(self._task, completed=step, facts=facts)
+        elif facts and (last or now - self._printed >= _PLAIN_SECONDS):
+            self._printed = now
+            self.say(f"step {step:,}/{self._steps:,} · {self._said if last else facts}")
+
+
+def read_metrics(out: Path) -> list[dict[str, Any]]:
+    """The lines of a run's metrics; the last may be in part, of a run that was killed: it is left out."""
+    path = out / METRICS
+    text = path.read_text(encoding="utf-8") if path.exists() else ""
+    return [json.loads(line) for line in text[: text.rfind("\n") + 1].splitlines()]
+
+
+def _cut(path: Path, step: int) -> None:
+    """Leave out what was told of later steps; the rest is written anew, and put in place at once."""
+    kept = [line for line in read_metrics(path.parent) if line["step"] <= step]
+    with files.write_atomic(str(path)) as sink:
+        sink.write("".join(json.dumps(line) + "\n" for line in kept).encode())
+
+
+def _empty() -> dict[str, Any]:
+    return {"parts": {}, "tokens": 0}
+
+
+def _duration(seconds: float) -> str:
+    minutes, secs = divmod(math.ceil(seconds), 60)
+    hours, minutes = divmod(minutes, 60)
+    return f"{hours}:{minutes:02}:{secs:02}" if hours else f"{minutes}:{secs:02}"
+
+
+def _board(folder: Path) -> Any:
+    try:
+        from torch.utils.tensorboard import SummaryWriter
+    except ImportError:
+        raise ValueError("tensorboard: true needs pip install 'treegraft[tensorboard]'") from None
+    return SummaryWriter(str(folder))

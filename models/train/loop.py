@@ -1,0 +1,244 @@
+"""The loop. A step: its rows, their gradients, one move of the weights; now and then a look, now and then a checkpoint.
+
+Two things make a run the same however it is computed. The loss of a step is a mean over its predictions, so each
+piece of it (on another process, or one after the other) weighs its own by how many there are in all: gradients of any
+number of ranks and pieces are those of one batch. And nothing random has a state: order and masks are functions of
+the recipe's seed and a row's number, dropout begins anew at each step from (seed, step, rank); so a run that goes on
+from a checkpoint does what it would have done. (With another number of ranks dropout differs, and nothing else.)
+"""
+
+from __future__ import annotations
+
+import contextlib
+import itertools
+import math
+import time
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Any, TypeVar
+
+import torch
+from rich.console import Console
+from torch import Tensor
+from torch.nn.parallel import DistributedDataParallel
+
+from models.bert import Bert
+from models.output import Output
+from models.stream.hashing import key_of
+from models.stream.loader import Loader
+from models.train import state as states
+from models.train.curves import write_curves
+from models.train.data import (
+    Share,
+    check_rows,
+    dev_loader,
+    make_collator,
+    make_loader,
+    open_dev,
+    open_rows,
+    row_ids,
+)
+from models.train.log import Log
+from models.train.parts import make_model, make_optimizer, prepare, rate
+from models.train.ranks import Ranks, joined
+from models.train.recipe import Recipe
+
+T = TypeVar("T")
+_NO_LIMIT = math.inf
+
+
+class TrainingError(ValueError):
+    """Training cannot go on; the message says at which step, and of which rows."""
+
+
+def train(recipe: Recipe, console: Console, *, overwrite: bool = False) -> Path:
+    """Train as a recipe says, from its newest checkpoint on if there is one; the folder of the trained model.
+
+    Raises RecipeError, StateError, TrainingError and what opening datasets raises: all ValueErrors or OSErrors.
+    """
+    out = Path(recipe.out)
+    with contextlib.ExitStack() as held, joined(recipe.threads, recipe.deterministic) as ranks:
+        newest, error = None, None
+        try:  # the first process alone holds the folder; the others learn from it what is there
+            if ranks.first:
+                newest = held.enter_context(states.held(out, recipe, overwrite))
+        except (ValueError, OSError) as raised:
+            error = raised
+        ranks.together(error)
+        newest = ranks.gather(newest)[0]
+        try:
+            run = _Run(recipe, console, ranks, newest)
+        except (ValueError, OSError) as raised:
+            error = raised
+        ranks.together(error)
+        return run.train()
+
+
+class _Run:
+    """One process's run: what the recipe was made into."""
+
+    def __init__(self, recipe: Recipe, console: Console, ranks: Ranks, newest: Path | None) -> None:
+        self.recipe, self.ranks, self.out = recipe, ranks, Path(recipe.out)
+        split = open_rows(recipe)
+        self.metadata = split.metadata
+        self.model = make_model(recipe, split, str(newest) if newest else None).to(ranks.device)
+        collator = make_collator(recipe, self.model, split.metadata)
+        check_rows(collator, split.metadata, recipe)
+        self.collator = collator
+        self.loader = make_loader(recipe, collator, ranks)
+        self.dev = open_dev(recipe, collator.columns)
+        self.optimizer = make_optimizer(self.model, recipe.optim)
+        self.tokenizer = states.read_tokenizer(recipe.data.folder[0].folder)
+        self.steps = recipe.optim.steps or math.ceil((recipe.optim.epochs or 1) * len(self.loader))
+        self.begin, window = 0, None
+        if newest is not None:
+            found = states.read(newest)
+            states.restore(newest, self.model, self.optimizer)
+            self.loader.load_state_dict(found.loader)
+            self.begin, window = found.step, found.window
+        prepare(self.model, recipe)
+        self.module: torch.nn.Module = self.model
+        if ranks.count > 1:
+            self.module = DistributedDataParallel(
+                self.model, broadcast_buffers=False, gradient_as_bucket_view=True
+            )
+        self.log = Log(self.out, console, recipe, self.begin, self.steps, quiet=not ranks.first)
+        self.log.window = window or self.log.window
+        if newest is not None:
+            self.log.say(f"going on after step {self.begin:,} of {self.steps:,} ({newest})")
+        else:
+            self.log.say(f"{recipe.model} {recipe.task}: {_size(self.model)} · {self.loader.describe()}")
+
+    def train(self) -> Path:
+        """All steps that are left."""
+        recipe, optim = self.recipe, self.recipe.optim
+        self.model.train()
+        shares, epoch = _endless(self.loader), self.loader.epoch
+        with self.log:
+            for step in range(self.begin + 1, self.steps + 1):
+                share = next(shares)
+                torch.manual_seed(key_of(recipe.seed, step, self.ranks.rank))
+                learning = rate(optim, step - 1, self.steps)
+                for group in self.optimizer.param_groups:
+                    group["lr"] = learning
+                means, counts, tokens = self.gradients(share)
+                norm = torch.nn.utils.clip_grad_norm_(self.model.parameters(), optim.clip or _NO_LIMIT)
+                self.check(step, share, means, float(norm))
+                self.optimizer.step()
+                self.optimizer.zero_grad()
+                self.log.step(step, means, counts, self.weights, tokens, lr=learning, grad_norm=float(norm))
+                last, ended = step == self.steps, self.loader.epoch != epoch
+                epoch = self.loader.epoch
+                with self.aside():
+                    due = step % recipe.eval_every == 0 if recipe.eval_every else ended
+                    if self.dev is not None and (last or due):
+                        self.log.dev(step, self.look())
+                    if self.ranks.first and (last or step % recipe.save_every == 0):
+                        self.save(step)
+            if self.ranks.first:
+                return self.finish()
+        return self.out / states.MODEL
+
+    def gradients(self, share: Share) -> tuple[dict[str, float], dict[str, int], int]:
+        """Gradients of a step; its losses over all ranks by part, predictions of each, and tokens."""
+        parts = self.model.parts
+        counted = [self.model.counts(batch) for batch in share.batches]
+        own = [sum(int(counts.get(name, 0)) for counts in counted) for name in parts]
+        *known, tokens = self.ranks.sum(torch.tensor([*own, share.tokens])).tolist()
+        counts = dict(zip(parts, known, strict=True))
+        if not any(known):
+            raise TrainingError(
+                f"no row of the step has anything to predict (rows {_some(share.numbers.tolist())}): does split "
+                f"{self.recipe.data.split!r} have labels?"
+            )
+        on_device = {name: torch.tensor(count, device=self.ranks.device) for name, count in counts.items()}
+        totals = torch.zeros(len(parts), dtype=torch.float64, device=self.ranks.device)
+        for number, batch in enumerate(share.batches, start=1):
+            whole = number == len(share.batches) or self.module is self.model
+            with contextlib.nullcontext() if whole else self.module.no_sync():
+                output = self.forward(self.module, batch)
+                # DDP takes the mean over ranks, of what is a sum.
+                (output.share(on_device) * self.ranks.count).backward()
+            self.weights = output.weights
+            totals += _sums(output, parts)[0]
+        sums = self.ranks.sum(totals).tolist()
+        return (
+            {name: total / max(counts[name], 1) for name, total in zip(parts, sums, strict=True)},
+            counts,
+            tokens,
+        )
+
+    def forward(self, module: torch.nn.Module, batch: Mapping[str, Tensor]) -> Output:
+        batch = {name: tensor.to(self.ranks.device, non_blocking=True) for name, tensor in batch.items()}
+        half = self.recipe.precision == "bf16"
+        with torch.autocast(self.ranks.device.type, torch.bfloat16, enabled=half):
+            return module(batch)
+
+    def check(self, step: int, share: Share, means: Mapping[str, float], norm: float) -> None:
+        """Raise TrainingError where a loss or a gradient is no number; the weights have not moved yet."""
+        if math.isfinite(norm) and all(math.isfinite(mean) for mean in means.values()):
+            return
+        numbers = list(itertools.chain(*self.ranks.gather(share.numbers.tolist())))
+        said = ", ".join(f"{name} {mean}" for name, mean in means.items())
+        raise TrainingError(
+            f"step {step:,}: {said}, length of the gradient {norm}: not a number any more. Rows of the batch: "
+            f"{_some(numbers)}; their ids: {_some(row_ids(self.recipe, share.numbers[:8]))}. The weights are as "
+            "they were before the step. A lower optim.lr, a longer optim.warmup or precision fp32 may help"
+        )
+
+    @torch.no_grad()
+    def look(self) -> dict[str, float]:
+        """Losses over the dev split, means over all its predictions."""
+        assert self.dev is not None
+        parts = self.model.parts
+        totals = torch.zeros(2, len(parts), dtype=torch.float64, device=self.ranks.device)
+        self.model.eval()
+        for share in dev_loader(self.recipe, self.dev, self.collator, self.ranks):
+            for batch in share.batches:
+                output = self.forward(self.model, batch)
+                totals += _sums(output, parts)
+        self.model.train()
+        sums, counts = self.ranks.sum(totals).tolist()
+        means = {name: total / count for name, total, count in zip(parts, sums, counts, strict=True) if count}
+        loss = sum(output.weights[name] * mean for name, mean in means.items())
+        return {"loss": loss} | (means if len(means) > 1 else {})
+
+    def save(self, step: int) -> None:
+        found = states.State(step, self.loader.state_dict(), self.log.window, self.recipe.lasting())
+        states.save(self.out, found, self.model, self.optimizer, self.tokenizer, self.recipe.keep)
+        write_curves(self.out)
+
+    def finish(self) -> Path:
+        made = states.save_model(self.out, self.model, self.tokenizer)
+        write_curves(self.out)
+        return made
+
+    @contextlib.contextmanager
+    def aside(self) -> Iterator[None]:
+        """What is done here is no step's time."""
+        began = time.perf_counter()
+        yield
+        self.log.pause(time.perf_counter() - began)
+
+
+def _sums(output: Output, parts: tuple[str, ...]) -> Tensor:
+    """Of each part of a batch's loss the sum over its predictions, and their number: float64[2, parts]."""
+    nothing = torch.zeros((), dtype=torch.float64)
+    if output.loss is not None:
+        nothing = nothing.to(output.loss.device)
+    counts = [output.counts.get(name, nothing).double() for name in parts]
+    means = [output.parts.get(name, nothing).detach().double() for name in parts]
+    return torch.stack([torch.stack(means) * torch.stack(counts), torch.stack(counts)])
+
+
+def _endless(loader: Loader[T]) -> Iterator[T]:
+    while True:
+        yield from loader
+
+
+def _size(model: Bert) -> str:
+    return f"{sum(weight.numel() for weight in model.parameters()) / 1e6:,.1f} million weights"
+
+
+def _some(values: list[Any]) -> str:
+    return ", ".join(map(str, values[:8])) + (f", ... ({len(values):,} in all)" if len(values) > 8 else "")

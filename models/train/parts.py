@@ -1,0 +1,151 @@
+"""What a recipe is made into: the model, its optimizer, the learning rate of each step.
+
+The model and the dataset are held against each other here, before the first step: sizes of vocabularies, the tokens
+themselves, labels, lengths.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Mapping
+from typing import Any
+
+import torch
+from transformers import BertConfig
+from transformers.models.bert.modeling_bert import BertLayer
+
+from corpora import files
+from models import checkpoint
+from models.bert import Bert
+from models.bert_batch import BatchError
+from models.stream.shards import Split
+from models.train.reading import RecipeError
+from models.train.recipe import New, Optim, Recipe
+
+TOKENIZER = "tokenizer.json"
+
+
+def make_model(recipe: Recipe, split: Split, resumed: str | None = None) -> Bert:
+    """The model, with weights of `init`, new ones, or those of the checkpoint that a run goes on from.
+
+    New weights (all, or those of a head) are a function of the recipe's seed.
+
+    Raises:
+        CheckpointError: there is no such checkpoint, or it is damaged.
+        RecipeError: model, task or options are not known; or model and dataset do not fit.
+    """
+    metadata = split.metadata
+    options = dict(recipe.options)
+    if recipe.model == "ambert" and "coarse_vocab_size" not in options:
+        if not metadata.get("coarse_vocab_size"):
+            raise RecipeError(
+                "model 'ambert' reads coarse tokens, which the dataset lacks: add 'coarse' to encode.columns (and "
+                "an encode.coarse section) and run `treegraft encode` again"
+            )
+        options["coarse_vocab_size"] = metadata["coarse_vocab_size"]
+    labels = metadata.get("labels") if recipe.task in ("classify", "tag") else None
+    torch.manual_seed(recipe.seed)
+    try:
+        if resumed is not None:
+            return checkpoint.load(resumed, recipe.model, recipe.task, labels=labels, **options)
+        if recipe.new is not None:
+            config = _config(recipe.new, metadata)
+            made = checkpoint.new(config, recipe.model, recipe.task, labels=labels, **options)
+        else:
+            assert recipe.init is not None  # the recipe saw to it
+            _same_tokens(recipe.init, recipe.data.folder[0].folder)
+            made = checkpoint.load(recipe.init, recipe.model, recipe.task, labels=labels, **options)
+        made.check_dataset(metadata)
+    except (checkpoint.CheckpointError, BatchError) as error:
+        raise RecipeError(str(error)) from error
+    needed, has = positions(made, metadata), made.config.max_position_embeddings
+    if needed > has:
+        raise RecipeError(
+            f"the dataset's rows reach position {needed - 1:,}, the model has {has:,} (max_position_embeddings): "
+            "lower encode.max_length and encode again, or "
+            + ("raise new.positions" if recipe.new else "take another init")
+        )
+    return made
+
+
+def positions(model: Bert, metadata: Mapping[str, Any]) -> int:
+    """Positions that rows of this dataset need in this model's view."""
+    if model.group == "tree":
+        soft = model.settings.get("soft_positions", True)
+        return metadata.get("max_positions" if soft else "tree_max_length") or 0
+    return metadata.get("max_length") or 0
+
+
+def _config(new: New, metadata: Mapping[str, Any]) -> BertConfig:
+    needed = [metadata.get(name) or 0 for name in ("max_length", "max_positions", "tree_max_length")]
+    return BertConfig(
+        vocab_size=metadata["vocab_size"],
+        hidden_size=new.width,
+        num_hidden_layers=new.layers,
+        num_attention_heads=new.heads,
+        intermediate_size=new.intermediate or 4 * new.width,
+        max_position_embeddings=new.positions or max(needed),
+        hidden_dropout_prob=new.dropout,
+        attention_probs_dropout_prob=new.dropout,
+        pad_token_id=metadata["special_ids"]["pad"],
+    )
+
+
+def _same_tokens(init: str, folder: str) -> None:
+    """Raise RecipeError where checkpoint and dataset both say what their tokens are, and say differently."""
+    ours, theirs = _tokens(init), _tokens(folder)
+    if ours is None or theirs is None:
+        return
+    for token, number in theirs.items():
+        if ours.get(token) != number:
+            has = f"{ours[token]:,}" if token in ours else "unknown"
+            raise RecipeError(
+                f"token {token!r} is {number:,} in {folder}, and {has} in {init}: they were made for different "
+                "tokenizers; encode the dataset with the checkpoint's own (encode.tokenizer)"
+            )
+
+
+def _tokens(folder: str) -> dict[str, int] | None:
+    path = files.join(folder, TOKENIZER)
+    try:
+        if not files.exists(path):
+            return None
+        found = json.loads(files.read_bytes(path))["model"]["vocab"]
+        return found if isinstance(found, dict) else None
+    except (OSError, ValueError, KeyError, TypeError):
+        return None
+
+
+# --- how it learns ----------------------------------------------------------------------------
+
+
+def make_optimizer(model: Bert, optim: Optim) -> torch.optim.AdamW:
+    """AdamW (Loshchilov and Hutter 2019); biases and LayerNorm, all that is no matrix, do not decay."""
+    weights = [weight for _, weight in model.named_parameters() if weight.requires_grad]
+    groups = [
+        {"params": [w for w in weights if w.ndim > 1], "weight_decay": optim.weight_decay},
+        {"params": [w for w in weights if w.ndim <= 1], "weight_decay": 0.0},
+    ]
+    return torch.optim.AdamW(groups, lr=optim.lr, betas=optim.betas, eps=optim.eps, fused=True)
+
+
+def rate(optim: Optim, step: int, steps: int) -> float:
+    """Learning rate of step 0..steps-1: a function of its number alone, so there is nothing to remember."""
+    warmup = optim.warmup * steps if optim.warmup < 1 else optim.warmup
+    if step < warmup:
+        return optim.lr * (step + 1) / (math.ceil(warmup) + 1)
+    left = (steps - step) / max(steps - math.ceil(warmup), 1)
+    if optim.schedule == "cosine":
+        return optim.lr * (1 - math.cos(math.pi * min(left, 1.0))) / 2
+    return optim.lr * min(left, 1.0) if optim.schedule == "linear" else optim.lr
+
+
+def prepare(model: Bert, recipe: Recipe) -> None:
+    """Compile layers, forget activations: what changes how a model computes and no weight's name."""
+    if recipe.checkpointing:
+        model.gradient_checkpointing_enable(gradient_checkpointing_kwargs={"use_reentrant": False})
+    if recipe.compile:
+        for layer in model.modules():
+            if isinstance(layer, BertLayer):
+                layer.compile()

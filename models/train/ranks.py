@@ -1,0 +1,75 @@
+"""The processes of a run: one, or as many as torchrun starts. All there is of several machines is here.
+
+torchrun --nproc-per-node 2 --no-python treegraft pretrain my.yaml
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from typing import Any
+
+import torch
+from torch import Tensor, distributed
+
+
+@dataclass(frozen=True)
+class Ranks:
+    """Which process this is, of how many, and the device it computes on."""
+
+    rank: int = 0
+    count: int = 1
+    device: torch.device = field(default_factory=lambda: torch.device("cpu"))
+
+    @property
+    def first(self) -> bool:
+        """Whether this one writes and speaks."""
+        return self.rank == 0
+
+    def sum(self, values: Tensor) -> Tensor:
+        """The sum over all processes, in place."""
+        if self.count > 1:
+            distributed.all_reduce(values)
+        return values
+
+    def gather(self, value: Any) -> list[Any]:
+        """Every process's value, small ones, by rank."""
+        if self.count == 1:
+            return [value]
+        found: list[Any] = [None] * self.count
+        distributed.all_gather_object(found, value)
+        return found
+
+    def together(self, error: Exception | None) -> None:
+        """Raise what went wrong in any process, in all of them: else those where nothing did would wait for ever."""
+        for rank, said in enumerate(self.gather(None if error is None else str(error))):
+            if said is not None:
+                raise error or ValueError(f"process {rank} stopped: {said}")
+
+
+@contextmanager
+def joined(threads: int | None, deterministic: bool) -> Iterator[Ranks]:
+    """This process among those that torchrun started, if it did; its device and threads are set."""
+    count, local = int(os.environ.get("WORLD_SIZE", "1")), int(os.environ.get("LOCAL_RANK", "0"))
+    cuda = torch.cuda.is_available()
+    device = torch.device("cuda", local) if cuda else torch.device("cpu")
+    if cuda:
+        torch.cuda.set_device(device)
+    cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+    beside = int(os.environ.get("LOCAL_WORLD_SIZE", "1"))
+    before, exact = torch.get_num_threads(), torch.are_deterministic_algorithms_enabled()
+    torch.set_num_threads(threads or max(1, cores // beside))
+    if deterministic and cuda:
+        os.environ.setdefault("CUBLAS_WORKSPACE_CONFIG", ":4096:8")
+        torch.use_deterministic_algorithms(True)
+    if count > 1:
+        distributed.init_process_group("cpu:gloo,cuda:nccl" if cuda else "gloo")
+    try:
+        yield Ranks(int(os.environ.get("RANK", "0")), count, device)
+    finally:
+        if count > 1:
+            distributed.destroy_process_group()
+        torch.set_num_threads(before)
+        torch.use_deterministic_algorithms(exact)

@@ -1,0 +1,116 @@
+"""Reading a recipe: paths, changes from the command line, and what is told of a wrong one.
+
+As in the configs of the pipelines a wrong key or value stops before any work, with a message that names it, and
+relative paths count from the folder of the file.
+"""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+from typing import Any
+
+from pydantic import ValidationError
+
+from corpora.files import is_uri
+from corpora.sections import SettingsError, explain, read_yaml
+from models.train.recipe import Recipe
+
+_WRITTEN = {
+    "model": ": `bert`, `kbert`, `unilm`, `sgnet` or `ambert`",
+    "task": ": what is learned, such as `mlm`, `classify`, `tag`, `span`",
+    "data": ", such as `data: {folder: out/my}`",
+    "data.folder": ": the folder that `treegraft preprocess` wrote",
+    "out": ": the folder for checkpoints, metrics and the trained model",
+    "optim": ", such as `optim: {lr: 1e-4, epochs: 3}`",
+}
+_PATHS = ("init", "out", "data.folder", "data.dev_folder")
+
+
+class RecipeError(ValueError):
+    """The recipe cannot be used; the message names the key and what to write."""
+
+    exit_code = 2
+
+
+def load_recipe(path: str | Path, changes: tuple[str, ...] | list[str] = ()) -> Recipe:
+    """Read a recipe; relative paths in it become absolute.
+
+    Args:
+        path: the YAML file.
+        changes: `key=value` each, the key dotted (`optim.lr=3e-5`), the value YAML; paths in them count from the
+            working directory.
+
+    Raises:
+        RecipeError: a key or value is wrong.
+    """
+    path = Path(path)
+    try:
+        raw = _resolved(read_yaml(path, "recipe"), path.resolve().parent)
+        for change in changes:
+            _change(raw, change)
+        return Recipe.model_validate(raw)
+    except SettingsError as error:
+        raise RecipeError(str(error)) from None
+    except ValidationError as error:
+        raise RecipeError(f"recipe {path}:\n" + "\n".join(explain(error, Recipe, _WRITTEN))) from None
+
+
+def _change(raw: dict[str, Any], change: str) -> None:
+    import yaml
+
+    key, given, value = change.partition("=")
+    if not given or not re.fullmatch(r"\w+(\.\w+)*", key):
+        raise RecipeError(f"--set takes key=value, such as optim.lr=3e-5, found {change!r}")
+    try:
+        made: Any = yaml.safe_load(value)
+    except yaml.YAMLError as error:
+        raise RecipeError(f"--set {key}: the value is not YAML: {error}") from None
+    names = key.split(".")
+    for name in reversed(names):
+        made = {name: _number(made)}
+    _merge(raw, _resolved(made, Path.cwd()))
+
+
+def _merge(into: dict[str, Any], new: dict[str, Any]) -> None:
+    for name, value in new.items():
+        if isinstance(value, dict) and isinstance(into.get(name), dict):
+            _merge(into[name], value)
+        else:
+            into[name] = value
+
+
+def _resolved(raw: dict[str, Any], folder: Path) -> dict[str, Any]:
+    """The same with numbers as they are meant, and paths against the folder."""
+    made = _number(raw)
+    for name in _PATHS:
+        *outer, key = name.split(".")
+        section = made
+        for part in outer:
+            section = section.get(part) if isinstance(section, dict) else None
+        if isinstance(section, dict) and section.get(key) is not None:
+            section[key] = _path(section[key], folder, hub=name == "init")
+    return made
+
+
+def _path(value: Any, folder: Path, hub: bool) -> Any:
+    if isinstance(value, list):
+        return [_path(one, folder, hub) for one in value]
+    if isinstance(value, dict) and "folder" in value:
+        return {**value, "folder": _path(value["folder"], folder, hub)}
+    if not isinstance(value, str) or is_uri(value):
+        return value
+    if hub and not (folder / value).exists() and re.fullmatch(r"[\w-][\w.-]*(/[\w.-]+)?", value):
+        return value  # an id on the hub
+    return str((folder / value).resolve())
+
+
+def _number(value: Any) -> Any:
+    """YAML 1.1 takes 1e-4 (no point) for a word."""
+    if isinstance(value, dict):
+        return {key: _number(one) for key, one in value.items()}
+    if isinstance(value, list):
+        return [_number(one) for one in value]
+    if isinstance(value, str) and re.fullmatch(r"[+-]?\d+(\.\d*)?[eE][+-]?\d+", value):
+        return float(value)
+    return value

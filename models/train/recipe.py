@@ -1,0 +1,199 @@
+"""The recipe: everything that a run of training depends on, in one typed YAML file.
+
+What is not written has the default that is named here. `models.train.reading` reads the file.
+"""
+
+from __future__ import annotations
+
+from typing import Annotated, Any, Literal
+
+from pydantic import Field, field_validator, model_validator
+
+from corpora.sections import Count, Fraction, Section
+
+Positive = Annotated[float, Field(gt=0)]
+_PROGRESS = ("out", "workers", "threads", "save_every", "keep", "log_every", "eval_every", "tensorboard")
+"""Keys by which no weight changes: a run may go on with others."""
+
+
+class Source(Section):
+    """A dataset, one of several."""
+
+    folder: str
+    """The folder that `treegraft preprocess` or `encode` wrote, or its URI."""
+    weight: Positive = 1.0
+    """Share of the rows, beside those of the other datasets."""
+
+
+class Data(Section):
+    """What is read."""
+
+    folder: list[Source]
+    """Folder of the dataset; or a list of folders, or of `{folder, weight}`, whose rows are mixed by weight."""
+    split: str = "train"
+    """The split that is learned from."""
+    dev: str | None = None
+    """Another split, whose loss and metrics are told as training goes on."""
+    dev_folder: str | None = None
+    """The folder of `dev`; default: the first of `folder`."""
+    order: Literal["sequential", "block", "global"] = "block"
+    """Rows as they lie; mixed in a moving window of blocks; or in any order (reads jump about)."""
+    block: Count = 4096
+    """Rows of a block."""
+    window: Count = 16
+    """Blocks among which rows are mixed."""
+
+    @field_validator("folder", mode="before")
+    @classmethod
+    def _sources(cls, value: Any) -> Any:
+        values = value if isinstance(value, list) else [value]
+        if not values:
+            raise ValueError("names no dataset: give at least one folder")
+        return [{"folder": one} if isinstance(one, str) else one for one in values]
+
+
+class BatchSize(Section):
+    """How much is learned from at each step: the same for any number of processes and pieces."""
+
+    rows: Count | None = None
+    """Rows of a step, over all processes and pieces. Default: 32, unless `tokens` is given."""
+    tokens: Count | None = None
+    """Instead of `rows`: tokens of a step, padding included, in rows of like lengths."""
+    accumulate: Count = 1
+    """A step's rows are computed in so many pieces, one after the other: less memory, same gradients."""
+    pack: Count | None = None
+    """Short rows are packed into sequences of so many tokens (`mlm` and `tag` alone)."""
+
+    @model_validator(mode="after")
+    def _one(self) -> BatchSize:
+        if self.rows is not None and self.tokens is not None:
+            raise ValueError("batch.rows and batch.tokens both say how large a step is: drop one of them")
+        return self
+
+
+class New(Section):
+    """A model from scratch: its size."""
+
+    layers: Count = 4
+    width: Count = 256
+    heads: Count = 4
+    intermediate: Count | None = None
+    """Width within a layer; default: four times `width`."""
+    positions: Count | None = None
+    """Longest sequence that fits; default: what the dataset needs."""
+    dropout: Fraction = 0.1
+
+
+class Optim(Section):
+    """AdamW, and what becomes of its rate."""
+
+    lr: Positive = 1e-4
+    """The highest learning rate."""
+    betas: tuple[Fraction, Fraction] = (0.9, 0.999)
+    eps: Positive = 1e-8
+    weight_decay: Annotated[float, Field(ge=0)] = 0.01
+    """Of matrices; biases and LayerNorm have none."""
+    warmup: Annotated[float, Field(ge=0)] = 0.1
+    """The rate rises from 0 over so many steps, or, below 1, over such a share of all steps."""
+    schedule: Literal["linear", "cosine", "constant"] = "linear"
+    """How the rate falls from then on: to 0 on a line or on a cosine, or not at all."""
+    clip: Positive | None = 1.0
+    """Longest gradient; a longer one is scaled down to it. `null`: any."""
+    steps: Count | None = None
+    """Steps of the run."""
+    epochs: Positive | None = None
+    """Instead of `steps`: times that the data is gone through."""
+
+    @model_validator(mode="after")
+    def _one(self) -> Optim:
+        if (self.steps is None) == (self.epochs is None):
+            raise ValueError("the length of a run is optim.steps or optim.epochs: write one of them")
+        return self
+
+
+class Recipe(Section):
+    """One run of training."""
+
+    model: str
+    """`bert`, `kbert`, `unilm`, `sgnet` or `ambert`."""
+    task: str
+    """What is learned: `mlm`, `nsp` or `pretrain` (both); `classify`, `regress`, `tag`, `span`, `choice`."""
+    options: dict[str, Any] = {}
+    """Options of the model, such as `{direction: descendants}` of sgnet: switches of ablations."""
+    init: str | None = None
+    """Checkpoint to begin from: a folder (such as `model` in the `out` of another run) or an id on the hub."""
+    new: New | None = None
+    """Instead of `init`: a model from scratch. Its vocabulary is the dataset's."""
+    data: Data
+    batch: BatchSize = BatchSize()
+    masking: dict[str, Any] = {}
+    """Which tokens are masked and how, for tasks that predict them (`models.collate.mlm.Masking`)."""
+    kinds: dict[str, Any] = {}
+    """Of unilm: shares of its kinds of language model (`models.collate.kinds.Kinds`)."""
+    optim: Optim
+    precision: Literal["fp32", "bf16"] = "fp32"
+    """`bf16`: matrices are multiplied in bfloat16 (autocast); weights and their updates stay in single precision."""
+    compile: bool = False
+    """Compile the layers with torch.compile: slow to begin, faster from then on."""
+    checkpointing: bool = False
+    """Keep only what goes into each layer, and compute the rest again going back: less memory, a third slower."""
+    seed: Annotated[int, Field(ge=0, lt=2**63)] = 0
+    """Of new weights, order, masks and dropout."""
+    deterministic: bool = True
+    """Same bits from run to run on a GPU too, where that is slower; on processors it is so anyway."""
+    out: str
+    """Folder for checkpoints, metrics, curves and the trained model."""
+    workers: Annotated[int, Field(ge=0)] = 0
+    """Processes that read ahead; 0 reads in between, which is enough for most."""
+    threads: Count | None = None
+    """Processor threads of a process; default: the cores there are, divided among the processes. Sums over
+    another number of threads may differ in the last bit."""
+    save_every: Count = 500
+    """Steps from one checkpoint to the next."""
+    keep: Count = 2
+    """Checkpoints that are kept, the newest."""
+    log_every: Count = 10
+    """Steps from one line of metrics to the next."""
+    eval_every: Count | None = None
+    """Steps from one look at `data.dev` to the next; default: at each end of an epoch. There is one at the end."""
+    tensorboard: bool = False
+    """Write metrics for TensorBoard, too (pip install 'treegraft[tensorboard]')."""
+
+    @model_validator(mode="after")
+    def _fits_together(self) -> Recipe:
+        for wrong, message in (
+            (
+                self.init is not None and self.new is not None,
+                "init and new both say where weights come from: drop one of them",
+            ),
+            (
+                self.init is None and self.new is None,
+                "write init: CHECKPOINT, or new: {layers: 4, width: 256, heads: 4} for a model from scratch",
+            ),
+            (
+                self.new is not None and self.new.width % self.new.heads != 0,
+                "new.width must be a multiple of new.heads",
+            ),
+            (
+                self.data.dev_folder is not None and self.data.dev is None,
+                "data.dev_folder is the folder of data.dev: name the split",
+            ),
+            (
+                self.eval_every is not None and self.data.dev is None,
+                "eval_every says when data.dev is looked at: name the split",
+            ),
+        ):
+            if wrong:
+                raise ValueError(message)
+        return self
+
+    def lasting(self) -> dict[str, Any]:
+        """What weights depend on, as plain values: two runs that agree in it are the same run.
+
+        Folders of data are left out, for data may move; a stream knows its rows by their fingerprint.
+        """
+        found = self.model_dump(mode="json", exclude=set(_PROGRESS))
+        del found["batch"]["accumulate"]
+        found["data"]["folder"] = [source["weight"] for source in found["data"]["folder"]]
+        found["data"].pop("dev_folder")
+        return found

@@ -1,0 +1,232 @@
+"""Checkpoints: all that a run needs to go on as if nothing had happened, and that a kill cannot spoil.
+
+A checkpoint is written beside the others under a name that begins with a dot, flushed to the disk, and renamed when
+it is whole; one that is no longer kept is renamed before it is deleted. So whatever bears a step's name is complete.
+Weights and the optimizer's moments are safetensors, all else is JSON; nothing is pickled.
+
+    checkpoints/step-00000500/   config.json, model.safetensors, tokenizer.json: a model for `models.checkpoint.load`
+                                 optimizer.safetensors, training.json: what training adds
+"""
+
+from __future__ import annotations
+
+import contextlib
+import fcntl
+import json
+import os
+import re
+import shutil
+from collections.abc import Iterator
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+
+import torch
+from safetensors import SafetensorError
+from safetensors.torch import load_file, save_file
+
+from corpora import files
+from models import checkpoint
+from models.bert import Bert
+from models.train.parts import TOKENIZER
+from models.train.recipe import Recipe
+
+STATE_VERSION = 1
+RECIPE, CHECKPOINTS, MODEL = "recipe.json", "checkpoints", "model"
+_STEP = re.compile(r"step-(\d{8,})")
+
+
+class StateError(ValueError):
+    """A folder or a checkpoint that a run cannot go on from; the message says why and what to do."""
+
+
+@dataclass
+class State:
+    """Where a run stands.
+
+    Attributes:
+        step: steps done.
+        loader: the stream's state (`Loader.state_dict`).
+        window: what was summed up since the last line of metrics (`models.train.log`).
+        recipe: `Recipe.lasting`.
+    """
+
+    step: int
+    loader: dict[str, Any]
+    window: dict[str, Any]
+    recipe: dict[str, Any]
+
+
+@contextlib.contextmanager
+def held(out: Path, recipe: Recipe, overwrite: bool) -> Iterator[Path | None]:
+    """Hold the folder of a run, for one run at a time; gives the newest checkpoint of the same recipe, if there is one.
+
+    Raises:
+        StateError: the folder is in use, another recipe's, or not of a run.
+    """
+    if out.exists() and not (out / RECIPE).exists() and any(p.name != ".lock" for p in out.iterdir()):
+        raise StateError(f"out: {out} holds other files and no {RECIPE} of a run: name a folder of its own")
+    out.mkdir(parents=True, exist_ok=True)
+    with (out / ".lock").open("w") as lock:
+        try:
+            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except OSError:
+            raise StateError(
+                f"out: another run is writing to {out}: wait for it, or name another folder"
+            ) from None
+        if overwrite:
+            for name in (RECIPE, CHECKPOINTS, MODEL, "metrics.jsonl", "curves.svg", "tensorboard"):
+                _remove(out / name)
+        _compare(out, recipe)
+        for left in (*out.glob(".new-*"), *(out / CHECKPOINTS).glob(".*")):
+            _remove(left)
+        yield newest(out)
+
+
+def newest(out: Path) -> Path | None:
+    """The checkpoint of the highest step in the folder of a run."""
+    folder = out / CHECKPOINTS
+    found = [path for path in folder.iterdir() if _STEP.fullmatch(path.name)] if folder.is_dir() else []
+    return max(found, key=lambda path: int(path.name[5:]), default=None)
+
+
+def save(
+    out: Path, state: State, model: Bert, optimizer: torch.optim.Optimizer, tokenizer: bytes | None, keep: int
+) -> None:
+    """Write the checkpoint of a step, then delete what is older than the newest `keep`."""
+    folder = out / CHECKPOINTS
+    folder.mkdir(exist_ok=True)
+    name = f"step-{state.step:08}"
+    with _whole(folder / name) as made:
+        write_model(made, model, tokenizer)
+        save_file(_moments(model, optimizer), made / "optimizer.safetensors")
+        body = {"version": STATE_VERSION, **asdict(state)}
+        (made / "training.json").write_text(json.dumps(body, indent=1), encoding="utf-8")
+    old = sorted(path.name for path in folder.iterdir() if _STEP.fullmatch(path.name))[:-keep]
+    for one in old:
+        (folder / one).rename(folder / f".old-{one}")
+        _remove(folder / f".old-{one}")
+
+
+def save_model(out: Path, model: Bert, tokenizer: bytes | None) -> Path:
+    """Write the trained model, in the place of the one that may be there."""
+    with _whole(out / MODEL) as made:
+        write_model(made, model, tokenizer)
+    return out / MODEL
+
+
+def write_model(folder: Path, model: Bert, tokenizer: bytes | None) -> None:
+    """The model, and its tokenizer where it is known: a folder that transformers loads both from."""
+    checkpoint.save(model, folder)
+    if tokenizer is not None:
+        (folder / TOKENIZER).write_bytes(tokenizer)
+
+
+def read_tokenizer(folder: str) -> bytes | None:
+    """`tokenizer.json` of a dataset, if it has one."""
+    path = files.join(folder, TOKENIZER)
+    return files.read_bytes(path) if files.exists(path) else None
+
+
+def read(path: Path) -> State:
+    """Where a run stood at a checkpoint. Raises StateError where it is damaged, or another release's."""
+    try:
+        body = json.loads((path / "training.json").read_text(encoding="utf-8"))
+        if body.pop("version") != STATE_VERSION:
+            raise StateError(f"{path} was written by another release: begin anew, with --overwrite")
+        return State(**body)
+    except (OSError, ValueError, TypeError, KeyError, AttributeError) as error:
+        if isinstance(error, StateError):
+            raise
+        raise StateError(f"{_damaged(path)} ({error})") from error
+
+
+def restore(path: Path, model: Bert, optimizer: torch.optim.Optimizer) -> None:
+    """Put the optimizer's moments back. Raises StateError where they are damaged, or another model's."""
+    try:
+        saved = load_file(path / "optimizer.safetensors")
+    except (OSError, SafetensorError) as error:
+        raise StateError(f"{_damaged(path)} ({error})") from error
+    for name, weight in model.named_parameters():
+        found = {
+            key.rpartition("|")[2]: value for key, value in saved.items() if key.rpartition("|")[0] == name
+        }
+        if any(value.ndim and value.shape != weight.shape for value in found.values()):
+            raise StateError(f"{_damaged(path)} (moments of {name} have another shape)")
+        if found:
+            optimizer.state[weight] = {key: value.to(weight.device) for key, value in found.items()}
+
+
+def _moments(model: Bert, optimizer: torch.optim.Optimizer) -> dict[str, torch.Tensor]:
+    return {
+        f"{name}|{key}": value.detach().cpu().contiguous()
+        for name, weight in model.named_parameters()
+        for key, value in optimizer.state[weight].items()
+    }
+
+
+def _compare(out: Path, recipe: Recipe) -> None:
+    """Write down whose folder it is; raise StateError where it is another recipe's."""
+    path, mine = out / RECIPE, recipe.lasting()
+    if path.exists():
+        try:
+            found = json.loads(path.read_text(encoding="utf-8"))
+        except ValueError as error:
+            raise StateError(f"{path} is damaged ({error}): begin anew, with --overwrite") from error
+        differs = list(_differences(found, json.loads(json.dumps(mine))))
+        if differs:
+            shown = "\n".join(f"  {line}" for line in differs[:8])
+            raise StateError(
+                f"out: {out} holds a run of another recipe:\n{shown}\n"
+                "name another folder (--out), or begin anew in this one (--overwrite)"
+            )
+        return
+    with files.write_atomic(str(path)) as sink:
+        sink.write(json.dumps(mine, indent=1, ensure_ascii=False).encode("utf-8"))
+
+
+def _differences(there: Any, here: Any, name: str = "") -> Iterator[str]:
+    if isinstance(there, dict) and isinstance(here, dict):
+        for key in dict.fromkeys([*here, *there]):
+            yield from _differences(there.get(key), here.get(key), f"{name}.{key}".lstrip("."))
+    elif there != here:
+        yield f"{name}: {json.dumps(there, ensure_ascii=False)} there, {json.dumps(here, ensure_ascii=False)} here"
+
+
+@contextlib.contextmanager
+def _whole(path: Path) -> Iterator[Path]:
+    """A new folder that gets its name when all in it is on the disk; what bore the name before is deleted."""
+    made = path.parent / f".new-{path.name}"
+    _remove(made)
+    made.mkdir()
+    yield made
+    for file in (*made.iterdir(), made):
+        with _opened(file) as descriptor:
+            os.fsync(descriptor)
+    if path.exists():
+        path.rename(old := path.parent / f".new-old-{path.name}")
+    made.rename(path)
+    with _opened(path.parent) as descriptor:
+        os.fsync(descriptor)
+    if "old" in locals():
+        _remove(old)
+
+
+@contextlib.contextmanager
+def _opened(path: Path) -> Iterator[int]:
+    descriptor = os.open(path, os.O_RDONLY)
+    try:
+        yield descriptor
+    finally:
+        os.close(descriptor)
+
+
+def _remove(path: Path) -> None:
+    if path.is_dir() and not path.is_symlink():
+        shutil.rmtree(path)
+    else:
+        path.unlink(missing_ok=True)
+
+
+def _damaged(path: Path) -> str:
+    return f"checkpoint {path} cannot be read: delete that folder to go on from the one before, or use --overwrite"
