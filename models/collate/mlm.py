@@ -104,7 +104,7 @@ class Masking:
         for name in ("branches", "coarse"):
             if not isinstance(getattr(self, name), bool):
                 raise ValueError(f"{name} of masking must be true or false, found {getattr(self, name)!r}")
-        if isinstance(self.shares, str) or len(self.shares) != 3:
+        if isinstance(self.shares, str) or not isinstance(self.shares, Sequence) or len(self.shares) != 3:
             raise ValueError(f"shares of masking must be three: mask, random, keep; found {self.shares!r}")
         for share in self.shares:
             _share("shares", share)
