@@ -113,9 +113,8 @@ def test_forward_and_backward_on_every_batch(datasets: Datasets, model: type[Ber
 @named
 def test_padding_changes_nothing(datasets: Datasets, model: type[Bert], task: str) -> None:
     made, collator, split = prepared(datasets, model, task)
-    wide = Collator.of(made, steps=collator.steps, pad_to=64)
-    shortest = np.argsort(split.lengths(np.arange(split.rows), collator.length_column), kind="stable")
-    rows = split.take(np.sort(shortest[:4]))
+    wide = Collator.of(made, steps=collator.steps, pad_to=200)
+    rows = split.take(np.arange(min(split.rows, 5)))
     narrow, wider = scored(collator(rows), task), scored(wide(rows), task)
     assert narrow["input_ids"].shape[1] < wider["input_ids"].shape[1]
     with torch.no_grad():
