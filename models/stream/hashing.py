@@ -11,9 +11,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 Bits = NDArray[np.uint64]
+Halves = NDArray[np.uint32]
 
 _WORD = 2**64 - 1
-STEP = np.uint64(0x9E3779B97F4A7C15)
+STEP, STEP32 = np.uint64(0x9E3779B97F4A7C15), np.uint32(0x9E3779B1)
 """What a value that is greater by one adds before all is mixed."""
 
 
@@ -31,6 +32,22 @@ def mix(values: Bits, key: int | Bits) -> Bits:
     mixed ^= mixed >> np.uint64(27)
     mixed *= np.uint64(0x94D049BB133111EB)
     mixed ^= mixed >> np.uint64(31)
+    return mixed
+
+
+def mix32(values: Halves, key: Halves) -> Halves:
+    """A 32-bit hash of each value with a key of its own, a third of the cost of `mix`.
+
+    The finaliser is the one that Wellons' search found least biased of those with two multiplications
+    (github.com/skeeto/hash-prospector); values step as in `mix`.
+    """
+    mixed = values * STEP32
+    mixed += key
+    mixed ^= mixed >> np.uint32(16)
+    mixed *= np.uint32(0x21F0AAAD)
+    mixed ^= mixed >> np.uint32(15)
+    mixed *= np.uint32(0xD35A2D97)
+    mixed ^= mixed >> np.uint32(15)
     return mixed
 
 

@@ -27,7 +27,9 @@ from models.stream.shards import Split
 T = TypeVar("T")
 STATE_VERSION = 1
 _ROWS_AT_ONCE, _BATCHES_AT_ONCE = 1024, 32
-"""Most rows and batches that are read at once, and shipped at once by a worker; one batch whatever its rows."""
+"""Most rows and batches of a handful, which a worker ships at once; one batch whatever its rows."""
+_HANDFULS_READ = 4
+"""Handfuls that are read at once: a call for some thousand rows costs little more than one for a few hundred."""
 _ALIGNMENT = 64
 
 
@@ -187,24 +189,28 @@ class _Reader(Generic[T]):
     rank: int
     collate: Callable[[Rows], T] | None
 
-    def handfuls(self, cursor: Cursor, worker: int, workers: int) -> Iterator[list[tuple[T, Cursor]]]:
-        """Every `workers`-th handful of batches, read at once, each with where the stream stands after it."""
+    def handfuls(self, cursor: Cursor, worker: int, workers: int) -> Iterator[Iterator[tuple[T, Cursor]]]:
+        """Every `workers`-th handful of batches, each with where the stream stands after it.
+
+        A batch is made when it is asked for, so that it finds the memory of the one before it in the processor's cache.
+        """
         steps = self.batches.steps(cursor)
         count = min(max(_ROWS_AT_ONCE * self.batches.ranks // self.batches.size, 1), _BATCHES_AT_ONCE)
-        for number in itertools.count():
-            handful = list(islice(steps, count))
-            if number % workers == worker:
-                yield self._read(handful)
+        every = (list(islice(steps, count)) for _ in itertools.count())
+        mine = islice(every, worker, None, workers)
+        while True:
+            batches = self._read(list(chain.from_iterable(islice(mine, _HANDFULS_READ))))
+            for _ in range(_HANDFULS_READ):
+                yield islice(batches, count)
 
-    def _read(self, handful: list[Step]) -> list[tuple[T, Cursor]]:
-        shares = [self.batches.share(step, self.rank) for step in handful]
+    def _read(self, steps: list[Step]) -> Iterator[tuple[T, Cursor]]:
+        shares = [self.batches.share(step, self.rank) for step in steps]
         rows = self.split.take(*(np.concatenate(parts) for parts in zip(*shares, strict=True)))
-        made, start = [], 0
-        for step, share in zip(handful, shares, strict=True):
+        start = 0
+        for step, share in zip(steps, shares, strict=True):
             part = rows.slice(start, start + len(share[0]))
             start += len(share[0])
-            made.append((cast(T, part) if self.collate is None else self.collate(part), step.after))
-        return made
+            yield cast(T, part) if self.collate is None else self.collate(part), step.after
 
 
 class _Handfuls(IterableDataset):
@@ -215,7 +221,8 @@ class _Handfuls(IterableDataset):
 
     def __iter__(self) -> Iterator[Any]:
         info = get_worker_info()
-        return map(pack, self._reader.handfuls(self._cursor, info.id, info.num_workers))
+        handfuls = self._reader.handfuls(self._cursor, info.id, info.num_workers)
+        return (pack(list(handful)) for handful in handfuls)
 
 
 def _as_it_is(value: Any) -> Any:

@@ -2,12 +2,13 @@
 
 A batch of a shuffled epoch takes its rows from hundreds of record batches, and a call into Arrow or numpy for
 each would cost more than the rows. So the process's memory is seen as one array: a row of a mapped column is
-a place in it, and one vectorised gather collects rows from any number of shards. It is safe because every address
+a place in it, and one call collects rows of all columns from any number of shards. It is safe because every address
 is checked to lie within a mapped file when the shard is opened, and every row's bounds whenever they are used.
 """
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -15,14 +16,14 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from corpora.ragged import Ints, ranges
+from corpora.ragged import Ints, bounds, ranges
 from corpora.schema import IGNORED_LABEL
 from corpora.shards import ShardError, whole_file
 
 _ALIGNMENT = 8
 """Arrow aligns buffers to 8 bytes at least, and the system maps files on whole pages."""
-
-
+_END = 2**47
+"""No address of a process is above it."""
 _OCTET = np.dtype(np.uint8)
 _OFFSET = np.dtype(np.int32)
 
@@ -31,7 +32,7 @@ class _Memory:
     """All addresses a process can have, from the first aligned one on, as items of one type."""
 
     def __init__(self, dtype: np.dtype[Any]) -> None:
-        size = (2**47 - _ALIGNMENT) // dtype.itemsize
+        size = (_END - _ALIGNMENT) // dtype.itemsize
         self.__array_interface__ = {
             "data": (_ALIGNMENT, True),
             "shape": (size,),
@@ -179,22 +180,63 @@ def damaged(path: str, name: str) -> ShardError:
     )
 
 
-def list_bounds(table: Ints, batch: Ints, row: Ints) -> tuple[Ints, Ints, NDArray[np.bool_]]:
-    """First item and length of lists, and which of them lie where they should.
+def list_bounds(tables: Ints, batch: Ints, row: Ints) -> tuple[Ints, Ints, NDArray[np.bool_]]:
+    """First item int64[c, n] and length int64[c, n] of lists, and which of them lie where they should bool[c, n].
 
-    `table` is a column's `addresses`, `batch` int64[n] its column in it and `row` int64[n] the row in that batch.
+    `tables` int64[c, 3, b] are the `addresses` of c columns, `batch` int64[n] is the record batch of each row and
+    `row` int64[n] its place there.
     """
-    places = _place(_OFFSET, table[0])[batch] + row
+    places = _place(_OFFSET, tables[:, 0])[:, batch] + row
     starts = _read(_OFFSET, places).astype(np.int64)
     lengths = _read(_OFFSET, places + 1) - starts
-    return starts, lengths, (starts >= 0) & (lengths >= 0) & (starts + lengths <= table[2][batch])
+    return starts, lengths, (starts >= 0) & (lengths >= 0) & (starts + lengths <= tables[:, 2][:, batch])
 
 
-def gather_lists(kind: Kind, table: Ints, batch: Ints, starts: Ints, lengths: Ints) -> NDArray[Any]:
-    """The lists' items end to end, one copy; `starts` and `lengths` as `list_bounds` found them right."""
-    if kind.is_bits:
-        return _bits(np.repeat(table[1][batch], lengths), ranges(starts, lengths))
-    return _read(kind.dtype, ranges(_place(kind.dtype, table[1])[batch] + starts, lengths))
+def gather_lists(
+    kinds: Sequence[Kind], tables: Ints, batch: Ints, starts: Ints, lengths: Ints
+) -> list[NDArray[Any]]:
+    """Of every column the lists' items end to end, one copy, read-only.
+
+    `starts` and `lengths` as `list_bounds` found them right, the other arguments as it was given them.
+    """
+    firsts = tables[:, 1][:, batch]
+    made: list[NDArray[Any]] = [np.zeros(0, kind.dtype) for kind in kinds]
+    # Wide items before narrow ones: then each column begins where its items may.
+    whole = sorted(
+        (c for c, kind in enumerate(kinds) if not kind.is_bits), key=lambda c: -kinds[c].dtype.itemsize
+    )
+    widths = np.array([kinds[c].dtype.itemsize for c in whole], np.int64)[:, None]
+    sizes = lengths[whole] * widths
+    octets = _copied((firsts[whole] + starts[whole] * widths).ravel(), sizes.ravel())
+    ends = bounds(sizes.sum(1))
+    for place, c in enumerate(whole):
+        made[c] = octets[ends[place] : ends[place + 1]].view(kinds[c].dtype)
+    for c, kind in enumerate(kinds):
+        if kind.is_bits:
+            made[c] = _bits(np.repeat(firsts[c], lengths[c]), ranges(starts[c], lengths[c]))
+    return made
+
+
+def _copied(addresses: Ints, sizes: Ints) -> NDArray[np.uint8]:
+    """The octets at these addresses, end to end: `sizes` says how many at each.
+
+    An index for each item would cost several times what copying the items costs. So each piece of memory is an
+    element of an Arrow array of byte strings, whose elements `take` copies whole; every other element is what lies
+    between two pieces, and is never touched.
+    """
+    count, total = len(sizes), int(sizes.sum())
+    if not total:
+        return np.zeros(0, np.uint8)
+    cuts = np.zeros(2 * count + 2, np.int64)
+    cuts[1:-1:2] = addresses - _ALIGNMENT
+    cuts[2:-1:2] = cuts[1:-1:2] + sizes
+    cuts[-1] = -(-total // count) * (
+        2 * count + 1
+    )  # Arrow reserves room for elements of the mean size it sees
+    memory = pa.foreign_buffer(_ALIGNMENT, _END - _ALIGNMENT)
+    pieces = pa.Array.from_buffers(pa.large_binary(), 2 * count + 1, [None, pa.py_buffer(cuts), memory])
+    taken = pieces.take(pa.array(np.arange(1, 2 * count, 2)))
+    return np.frombuffer(taken.buffers()[2], np.uint8, total)
 
 
 def gather_scalars(kind: Kind, table: Ints, batch: Ints, row: Ints) -> NDArray[Any]:

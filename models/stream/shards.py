@@ -6,7 +6,7 @@ the columns asked for. Remote shards (`models.stream.cache`) come when a row of 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
@@ -104,6 +104,7 @@ class Split:
         )
         self.columns = tuple(schema.names)
         self._kinds = {field.name: Kind.of(field.type) for field in schema}
+        self._lists = [name for name, kind in self._kinds.items() if kind.is_list]
         self._ends = np.cumsum([shard.rows for shard in shards], dtype=np.int64)
         self.rows = int(self._ends[-1])
         self._lazy = any(shard.cache is not None for shard in shards)
@@ -124,8 +125,9 @@ class Split:
     def lengths(self, rows: Ints, column: str = "input_ids") -> Ints:
         """int64[n]: how many items a list column has in each of these rows; reads offsets alone."""
         self._known(column, "is_list")
+        place = self._lists.index(column)
         table, batch, row = self._find(rows)
-        return self._bounds(table, column, batch, row)[1]
+        return self._bounds(table, batch, row, slice(place, place + 1))[1][0]
 
     def take(self, rows: Ints, epoch: Ints | None = None, weight: Array | None = None) -> Rows:
         """The rows of these numbers (int64[n], each in 0..rows-1), in their order, a number as often as it is given.
@@ -143,27 +145,24 @@ class Split:
             np.zeros(len(rows), np.int64) if epoch is None else epoch,
             np.ones(len(rows), np.float32) if weight is None else weight,
         )
-        follow = len(rows) > 0 and bool((np.diff(rows) == 1).all())
+        if len(rows) and (np.diff(rows) == 1).all():
+            lists = [self._run(table, name, batch, row) for name in self._lists]
+        else:
+            starts, lengths = self._bounds(table, batch, row)
+            kinds = [self._kinds[name] for name in self._lists]
+            values = gather_lists(kinds, table.lists, batch, starts, lengths)
+            lists = list(zip(values, map(bounds, lengths), strict=True))
         known: list[Ints] = []
+        for name, (items, offsets) in zip(self._lists, lists, strict=True):
+            shared = next((same for same in known if np.array_equal(same, offsets)), None)
+            if shared is None:  # the first column of its shape
+                known.append(offsets)
+            taken.lists[name] = items, offsets if shared is None else shared
         for name, kind in self._kinds.items():
             if kind.is_text:
                 taken.texts[name] = self._texts(table, name, batch, row)
             elif not kind.is_list:
-                taken.scalars[name] = gather_scalars(kind, table.addresses[name], batch, row)
-            else:
-                if follow:
-                    values, offsets = self._run(table, name, batch, row)
-                else:
-                    starts, lengths = self._bounds(table, name, batch, row)
-                    values = gather_lists(kind, table.addresses[name], batch, starts, lengths)
-                    offsets = bounds(lengths)
-                for same in known:  # columns of one shape have the same offsets: they share them
-                    if np.array_equal(same, offsets):
-                        offsets = same
-                        break
-                else:
-                    known.append(offsets)
-                taken.lists[name] = values, offsets
+                taken.scalars[name] = gather_scalars(kind, table.scalars[name], batch, row)
         return taken
 
     # --- within -------------------------------------------------------------------------------
@@ -212,12 +211,14 @@ class Split:
                     over -= shard.record.bytes
                     shard.mapped, changed = None, True
         if changed:
-            self._table = _Table(self.shards, self._ends, self.schema)
+            self._table = _Table(self.shards, self._ends, self._kinds)
 
-    def _bounds(self, table: _Table, name: str, batch: Ints, row: Ints) -> tuple[Ints, Ints]:
-        starts, lengths, right = list_bounds(table.addresses[name], batch, row)
+    def _bounds(self, table: _Table, batch: Ints, row: Ints, which: slice = slice(None)) -> tuple[Ints, Ints]:
+        """First item and length int64[c, n] of the lists of `which` of the list columns."""
+        starts, lengths, right = list_bounds(table.lists[which], batch, row)
         if not right.all():
-            raise damaged(table.owners[int(batch[np.argmin(right)])][0].path, name)
+            column, wrong = np.argwhere(~right)[0].tolist()
+            raise damaged(table.owners[int(batch[wrong])][0].path, self._lists[which][column])
         return starts, lengths
 
     def _run(self, table: _Table, name: str, batch: Ints, row: Ints) -> tuple[Array, Ints]:
@@ -249,9 +250,10 @@ class Split:
 
 
 class _Table:
-    """The record batches of all open shards, in order: first row, owner, and addresses of every column."""
+    """The record batches of all open shards, in order: first row and owner, and the addresses of every scalar
+    column int64[3, b] and of all list columns int64[c, 3, b]."""
 
-    def __init__(self, shards: Sequence[Shard], ends: Ints, schema: pa.Schema) -> None:
+    def __init__(self, shards: Sequence[Shard], ends: Ints, kinds: Mapping[str, Kind]) -> None:
         opened = [
             (shard.mapped, int(end) - shard.rows)
             for shard, end in zip(shards, ends, strict=True)
@@ -259,8 +261,12 @@ class _Table:
         ]
         self.starts: Ints = np.concatenate([mapped.starts + first for mapped, first in opened])
         self.owners = [(mapped, own) for mapped, _ in opened for own in range(len(mapped.batches))]
-        self.addresses = {
-            name: np.concatenate([mapped.addresses[name] for mapped, _ in opened], axis=1)
-            for name in schema.names
-            if not Kind.of(schema.field(name).type).is_text
-        }
+        self.scalars, lists = {}, []
+        for name, kind in kinds.items():
+            if not kind.is_text:
+                whole = np.concatenate([mapped.addresses[name] for mapped, _ in opened], axis=1)
+                if kind.is_list:
+                    lists.append(whole)
+                else:
+                    self.scalars[name] = whole
+        self.lists: Ints = np.array(lists, np.int64).reshape(-1, 3, len(self.starts))
