@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -79,11 +80,12 @@ class Vocabulary:
 
     def random(self, draws: Bits) -> Ints:
         """Ids int64[k] that are no special token's, all equally likely, from the lower half of each draw."""
-        ordinary = np.uint64(self.size - len(self._special))
-        ids = ((draws & _LOW) * ordinary >> np.uint64(32)).astype(np.int64)
-        for number in self._special:
-            ids += ids >= number
-        return ids
+        ordinary = self._ordinary
+        return ordinary[((draws & _LOW) * np.uint64(len(ordinary)) >> np.uint64(32)).astype(np.int64)]
+
+    @functools.cached_property
+    def _ordinary(self) -> Ints:
+        return np.delete(np.arange(self.size), self._special)
 
 
 def corrupted(
@@ -99,10 +101,11 @@ def corrupted(
     """
     ids = lists.columns["input_ids"].copy()
     labels = np.full(len(ids), IGNORED_LABEL, dtype=np.int32)
-    labels[chosen] = ids[chosen]
+    old = labels[chosen] = ids[chosen]
     fate = (fates >> np.uint64(32)) * 2.0**-32
     mask, _, keep = shares
+    new = np.where(fate < mask, vocabulary.special_ids["mask"], old)
     random = np.flatnonzero((fate >= mask) & (fate < 1 - keep))
-    ids[chosen[fate < mask]] = vocabulary.special_ids["mask"]
-    ids[chosen[random]] = vocabulary.random(draws[random])
+    new[random] = vocabulary.random(draws[random])
+    ids[chosen] = new
     return lists.having(input_ids=ids, mlm_labels=labels)

@@ -6,47 +6,42 @@ text are drawn apart.
 
 from __future__ import annotations
 
-from typing import Literal
-
 import numpy as np
 
 from corpora.ragged import Ints
 from models.collate.sequences import Lists, Sequences
-from models.stream.hashing import STEP, Bits, key_of, mix
+from models.stream.hashing import STEP, STEP32, Bits, Halves, key_of, mix, mix32
 
-Purpose = Literal["choose", "corrupt", "kind"]
-_PURPOSES: tuple[Purpose, ...] = ("choose", "corrupt", "kind")
+_EPOCH, _CHOICE, _CORRUPT, _KIND = (np.uint64(key_of(number)) for number in range(4))
 
 
-def keys(sequences: Sequences, seed: int, *purposes: Purpose) -> list[Bits]:
-    """For each purpose a hash uint64[n] of each sequence, from which `drawn` makes the draws of its tokens.
-
-    The sequences of one row (choices) are told apart by their number in it.
-    """
+def keys(sequences: Sequences, seed: int) -> Bits:
+    """A hash uint64[n] of each sequence; the sequences of one row (choices) are told apart by their number in it."""
     rows, row = sequences.rows, sequences.row
-    key = mix(rows.number.astype(np.uint64), key_of(seed))
-    key = mix(rows.epoch.astype(np.uint64), key)
-    key = mix(_number_in_row(sequences).astype(np.uint64), key[row])
-    return [mix(key, _PURPOSES.index(purpose)) for purpose in purposes]
+    numbers = rows.number.astype(np.uint64)
+    numbers += rows.epoch.astype(np.uint64) * _EPOCH
+    if len(row) != len(rows):  # they follow one another
+        here = np.arange(len(row)) - np.searchsorted(row, row)
+        numbers = numbers[row] + here.astype(np.uint64) * _CHOICE
+    return mix(numbers, key_of(seed))
 
 
-def drawn(lists: Lists, index: Ints, sequence: Ints, keys: Bits) -> Bits:
-    """The draws uint64[k] of tokens.
+def to_choose(lists: Lists, keys: Bits) -> Halves:
+    """A draw uint32[m] for each token, by the `keys` of sequences, to choose tokens by."""
+    # A draw is a hash of a place; hashes step evenly, so where a sequence begins goes into its key.
+    starts = keys.astype(np.uint32) - lists.offsets[:-1].astype(np.uint32) * STEP32
+    return mix32(np.arange(int(lists.offsets[-1]), dtype=np.uint32), lists.spread(starts))
 
-    Args:
-        index: int64[k], which of all tokens.
-        sequence: int64[k], the sequence of each.
-        keys: uint64[n], of the sequences.
-    """
-    # A token's draw is `mix` of its place; that `mix` steps evenly, so where a sequence begins goes into its key.
-    keys = keys - lists.offsets[:-1].astype(np.uint64) * STEP
+
+def to_corrupt(lists: Lists, index: Ints, sequence: Ints, keys: Bits) -> Bits:
+    """Draws uint64[k] of other chance for the tokens `index` int64[k]; `sequence` int64[k] is that of each."""
+    keys = (keys ^ _CORRUPT) - lists.offsets[:-1].astype(np.uint64) * STEP
     return mix(index.astype(np.uint64), keys[sequence])
 
 
-def _number_in_row(sequences: Sequences) -> Ints:
-    """How many sequences of the same row stand before each."""
-    row = sequences.row  # they follow one another
-    return np.arange(len(row)) - np.searchsorted(row, row)
+def of_kind(keys: Bits) -> Bits:
+    """A draw uint64[n] of a kind of language model for each sequence."""
+    return mix(keys, int(_KIND))
 
 
 def check_seed(seed: object, whose: str) -> None:

@@ -9,7 +9,7 @@ from dataclasses import dataclass, field, replace
 import numpy as np
 
 from corpora.ragged import Ints, bounds
-from models.collate.draws import check_seed, keys
+from models.collate.draws import check_seed, keys, of_kind
 from models.collate.sequences import Sequences
 from models.masks import LM_KINDS
 from models.stream.rows import Array
@@ -56,7 +56,7 @@ class Kinds:
     def __call__(self, sequences: Sequences) -> Sequences:
         """See the class. Raises ValueError at a row without a second segment where only `seq2seq` has a share."""
         fine = sequences.fine
-        draws = (keys(sequences, self.seed, "kind")[0] >> np.uint64(11)) * 2.0**-53
+        draws = (of_kind(keys(sequences, self.seed)) >> np.uint64(11)) * 2.0**-53
         second = np.diff(bounds(fine.columns["token_type_ids"] == 1)[fine.offsets]) > 0
         shares = np.array([self.shares.get(kind, 0.0) for kind in LM_KINDS])
         kinds = _drawn(draws, shares)

@@ -21,10 +21,10 @@ import numpy as np
 from corpora.ragged import Ints
 from models.bert_batch import BatchError, need_columns
 from models.collate.corrupt import Vocabulary, corrupted
-from models.collate.draws import check_seed, drawn, keys
+from models.collate.draws import check_seed, keys, to_choose, to_corrupt
 from models.collate.sequences import Lists, Sequences
-from models.collate.units import Flags, Tokens, by_chance, exactly, ngrams, runs
-from models.stream.hashing import Bits
+from models.collate.units import Flags, Tokens, by_chance, exactly, ngrams, quickly, runs
+from models.stream.hashing import Bits, Halves
 from models.stream.rows import Array
 
 Unit = Literal["token", "word", "coarse", "ngram"]
@@ -135,9 +135,9 @@ class Masking:
 
     def __call__(self, sequences: Sequences) -> Sequences:
         """See the class. Raises BatchError if the sequences lack what is to be masked, or what units are made of."""
-        choose, corrupt = keys(sequences, self.seed, "choose", "corrupt")
+        key = keys(sequences, self.seed)
         if self.coarse:
-            return self._both(sequences, choose, corrupt)
+            return self._both(sequences, key)
         fine = sequences.fine
         counted = self._counted(fine)
         n = (
@@ -145,16 +145,15 @@ class Masking:
             if counted is None
             else np.diff(np.searchsorted(np.flatnonzero(counted), fine.offsets))
         )
-        tokens = Tokens.of(fine, self._may(fine, counted))
-        taken, unit = self._taken(fine, tokens, n, choose)
+        tokens, taken = self._taken(fine, self._may(fine, counted), n, to_choose(fine, key))
         of = np.flatnonzero(taken)
         chosen, where = tokens.index[of], tokens.sequence[of]
-        draws = fates = drawn(fine, chosen, where, corrupt)
-        if unit is not None and self.corrupted_by == "unit":
-            fates = drawn(fine, tokens.index[unit[of]], where, corrupt)
+        draws = fates = to_corrupt(fine, chosen, where, key)
+        if tokens.unit is not None and self.corrupted_by == "unit":
+            fates = to_corrupt(fine, tokens.index[tokens.unit[of]], where, key)
         return replace(sequences, fine=corrupted(fine, self.vocabulary, chosen, draws, fates, self.shares))
 
-    def _both(self, sequences: Sequences, choose: Bits, corrupt: Bits) -> Sequences:
+    def _both(self, sequences: Sequences, key: Bits) -> Sequences:
         """Coarse tokens are chosen, and with each its fine tokens."""
         fine, coarse, vocabulary = sequences.fine, sequences.coarse, self.coarse_vocabulary
         if coarse is None or vocabulary is None:
@@ -167,15 +166,13 @@ class Masking:
         named = ~vocabulary.special(coarse.columns["input_ids"])
         may = named.copy()
         may[above] = True
-        tokens = Tokens.of(coarse, may)
-        taken, _ = self._taken(coarse, tokens, coarse.lengths, choose)
+        tokens, taken = self._taken(coarse, may, coarse.lengths, to_choose(coarse, key))
         chosen = np.zeros(len(may), dtype=bool)
         chosen[tokens.index[taken]] = True
-        own = tokens.index[taken & named[tokens.index]]
-        fates = np.zeros(len(may), dtype=np.uint64)
-        fates[tokens.index] = drawn(coarse, tokens.index, tokens.sequence, corrupt)
+        own = np.flatnonzero(chosen & named)
+        fates = to_corrupt(coarse, np.arange(len(may)), coarse.spread(np.arange(len(sequences))), key)
         below, above = maskable[chosen[above]], above[chosen[above]]
-        draws = drawn(fine, below, sequence[below], corrupt)
+        draws = to_corrupt(fine, below, sequence[below], key)
         theirs = fates[above] if self.corrupted_by == "unit" else draws
         return replace(
             sequences,
@@ -202,19 +199,24 @@ class Masking:
             may[last] |= ids[last] == self.vocabulary.special_ids["sep"]
         return may if counted is None else may & counted
 
-    def _taken(self, lists: Lists, tokens: Tokens, n: Ints, choose: Bits) -> tuple[Flags, Ints | None]:
-        """Which of the tokens are chosen, and `Tokens.unit`; of each sequence n tokens count, int64[sequences]."""
-        if self.units in _INDEX and not self.coarse:
-            tokens = replace(tokens, unit=runs(tokens, self._index(lists)[tokens.index]))
-        draws = drawn(lists, tokens.index, tokens.sequence, choose)
-        if self.budget == "independent":
-            return by_chance(tokens, draws, self.rate), tokens.unit
+    def _taken(self, lists: Lists, may: Flags, n: Ints, draws: Halves) -> tuple[Tokens, Flags]:
+        """Tokens that may be chosen, and which are, bool[c]; of each sequence n tokens count, int64[sequences]."""
+        alone = self.coarse or self.units not in _INDEX
         quota = np.maximum(1, np.rint(n * self.rate).astype(np.int64))
         if self.max_predictions is not None:
             quota = np.minimum(quota, self.max_predictions)
+        if self.budget == "exact" and alone and self.units != "ngram":
+            return quickly(lists, may, draws, quota)
+        tokens = Tokens.of(lists, may)
+        draws = draws[tokens.index]
         if self.units == "ngram":
-            return ngrams(tokens, self._follows(lists, tokens), draws, quota)
-        return exactly(tokens, draws, quota), tokens.unit
+            taken, unit = ngrams(tokens, self._follows(lists, tokens), draws, quota)
+            return replace(tokens, unit=unit), taken
+        if not alone:
+            tokens = replace(tokens, unit=runs(tokens, self._index(lists)[tokens.index]))
+        if self.budget == "independent":
+            return tokens, by_chance(tokens, draws, self.rate)
+        return tokens, exactly(tokens, draws, quota)
 
     def _follows(self, fine: Lists, tokens: Tokens) -> Flags:
         """Whether the next token that may be chosen is the next of the text: branches between do not part it."""

@@ -12,16 +12,17 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from corpora.ragged import Ints, ranges
+from corpora.ragged import Ints
 from models.collate.sequences import Lists
-from models.stream.hashing import Bits
+from models.stream.hashing import Bits, Halves, mix32
 
 Flags = NDArray[np.bool_]
 
 _SCORE, _RANK, _SEQUENCE = 28, 18, 18
 """Bits of a token's place in the order: its sequence, its draw (equal ones are rare), its number in the sequence."""
 
-_ALONE, _BIGRAM = int(0.8 * 2**32), int(0.9 * 2**32)
+_MORE = np.zeros(1, dtype=np.uint32)
+_ALONE, _BIGRAM = np.uint32(0.8 * 2**32), np.uint32(0.9 * 2**32)
 """Of 2^32 n-grams so many are one token, and so many at most two: 80 %, 10 % and 10 % of 1, 2 and 3 tokens."""
 
 
@@ -69,16 +70,16 @@ def runs(tokens: Tokens, number: Ints) -> Ints:
     return unit
 
 
-def by_chance(tokens: Tokens, draws: Bits, rate: float) -> Flags:
+def by_chance(tokens: Tokens, draws: Halves, rate: float) -> Flags:
     """bool[c]: each unit is taken with probability `rate`, above 0, by the draw of its first token.
 
     Liu et al. 2019 (RoBERTa) in the published code, and the collator of transformers.
     """
-    taken = draws <= np.uint64(max(0, int(rate * 2**64) - 1))
+    taken = draws <= np.uint32(max(0, int(rate * 2**32) - 1))
     return taken if tokens.unit is None else taken[tokens.unit]
 
 
-def exactly(tokens: Tokens, draws: Bits, quota: Ints) -> Flags:
+def exactly(tokens: Tokens, draws: Halves, quota: Ints) -> Flags:
     """bool[c]: units in the order of their draws, up to `quota` tokens, int64[n], of each sequence.
 
     A unit with more tokens than are left of the quota is passed over, and smaller ones after it are tried, as in
@@ -106,7 +107,24 @@ def exactly(tokens: Tokens, draws: Bits, quota: Ints) -> Flags:
     return taken[tokens.unit]
 
 
-def ngrams(tokens: Tokens, follows: Flags, draws: Bits, quota: Ints) -> tuple[Flags, Ints]:
+def quickly(lists: Lists, may: Flags, draws: Halves, quota: Ints) -> tuple[Tokens, Flags]:
+    """As `exactly` where each token is its own unit: `may` bool[m] be chosen, `draws` uint32[m] are of all.
+
+    Tokens of high draws are seldom chosen, so those of low ones are tried first; what is chosen is the same.
+    """
+    sizes = lists.lengths
+    share = (
+        1.5 * float((quota / np.maximum(sizes, 1)).max(initial=0)) + 0.1
+    )  # where few are to be chosen of few
+    if share < 1:
+        tokens = Tokens.of(lists, may & (draws < np.uint32(share * 2**32)))
+        if (np.diff(tokens.first) >= quota).all():
+            return tokens, exactly(tokens, draws[tokens.index], quota)
+    tokens = Tokens.of(lists, may)
+    return tokens, exactly(tokens, draws[tokens.index], quota)
+
+
+def ngrams(tokens: Tokens, follows: Flags, draws: Halves, quota: Ints) -> tuple[Flags, Ints]:
     """As `exactly`, but tokens in the order of their draws each begin an n-gram.
 
     Of one token (80 %), two or three (10 % each): Dong et al. 2019 (UniLM), section 3.1. An n-gram goes no further than
@@ -120,7 +138,7 @@ def ngrams(tokens: Tokens, follows: Flags, draws: Bits, quota: Ints) -> tuple[Fl
         bool[c], those chosen, and int64[c] as `Tokens.unit`, the token that begins the n-gram of each.
     """
     order = _order(tokens, draws)
-    more = (draws & np.uint64(0xFFFFFFFF)).astype(np.int64)
+    more = mix32(draws, _MORE)
     two = follows & (more >= _ALONE)
     three = two & (more >= _BIGRAM)
     three[:-1] &= follows[1:]
@@ -142,7 +160,7 @@ def ngrams(tokens: Tokens, follows: Flags, draws: Bits, quota: Ints) -> tuple[Fl
     return _first(tokens, _order(tokens, draws[unit]), quota), unit
 
 
-def _order(tokens: Tokens, draws: Bits) -> Bits:
+def _order(tokens: Tokens, draws: Halves) -> Bits:
     """Numbers, all different, that stand as sequences do and within a sequence as the draws of its tokens."""
     sizes = np.diff(tokens.first)
     if len(sizes) >= 1 << _SEQUENCE or (len(sizes) and sizes.max() >= 1 << _RANK):
@@ -152,7 +170,7 @@ def _order(tokens: Tokens, draws: Bits) -> Bits:
         )
     base = np.arange(len(sizes)) << (_SCORE + _RANK)
     place = np.arange(len(tokens)) + np.repeat(base - tokens.first[:-1], sizes)
-    order = draws >> np.uint64(64 - _SCORE)
+    order = (draws >> np.uint32(32 - _SCORE)).astype(np.uint64)
     order <<= np.uint64(_RANK)
     order |= place.astype(np.uint64)
     return order
@@ -165,8 +183,9 @@ def _back(tokens: Tokens, order: Bits) -> tuple[Ints, Ints]:
 
 
 def _first(tokens: Tokens, order: Bits, quota: Ints) -> Flags:
-    """The first `quota` tokens of each sequence in this order, bool[c]; all, where a sequence has no more."""
-    size = np.minimum(quota, np.diff(tokens.first))
-    chosen = np.zeros(len(tokens), dtype=bool)
-    chosen[_back(tokens, np.sort(order)[ranges(tokens.first[:-1], size)])[1]] = True
-    return chosen
+    """The first `quota` tokens, at least 1, of each sequence in this order, bool[c]; all, where there are no more."""
+    if not len(order):
+        return np.zeros(0, dtype=bool)
+    sizes = np.diff(tokens.first)
+    last = np.sort(order)[tokens.first[:-1] + np.minimum(quota, sizes) - 1]
+    return order <= np.repeat(last, sizes)

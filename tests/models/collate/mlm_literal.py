@@ -1,7 +1,7 @@
 """Masking one sequence at a time, token by token, as BERT's and UniLM's published code goes about it.
 
 What masks are held against, in everything but the source of chance: instead of a shuffle there is the order of
-the draws, and a draw is SplitMix64's of (seed, number, epoch, choice, purpose, place), in Python's own integers.
+the draws, and a draw is a hash of (seed, number, epoch, choice, place), in Python's own integers.
 """
 
 from __future__ import annotations
@@ -23,18 +23,29 @@ def splitmix(value: int, key: int) -> int:
     return mixed ^ mixed >> 31
 
 
-def key(seed: int, number: int, epoch: int, choice: int, purpose: int) -> int:
-    made = splitmix(seed, 0)
-    for part in (number, epoch, choice):
-        made = splitmix(part, made)
-    return splitmix(made, purpose)
+def splitmix32(value: int, key: int) -> int:
+    low = 2**32 - 1
+    mixed = (value * 0x9E3779B1 + key) & low
+    mixed = ((mixed ^ mixed >> 16) * 0x21F0AAAD) & low
+    mixed = ((mixed ^ mixed >> 15) * 0xD35A2D97) & low
+    return mixed ^ mixed >> 15
+
+
+def constant(number: int) -> int:
+    return splitmix(number, 0)
+
+
+def key(seed: int, number: int, epoch: int, choice: int) -> int:
+    """Of a sequence."""
+    return splitmix((number + epoch * constant(0) + choice * constant(1)) & _WORD, splitmix(seed, 0))
 
 
 def mask_one(
     masking: Masking, fine: Columns, coarse: Columns | None, number: int, epoch: int, choice: int = 0
 ) -> tuple[Masked, Masked | None]:
     """Ids and labels of a sequence, and of its coarse tokens where they are masked."""
-    choose, corrupt = (key(masking.seed, number, epoch, choice, purpose) for purpose in (0, 1))
+    made = key(masking.seed, number, epoch, choice)
+    choose, corrupt = made % 2**32, made ^ constant(2)
     ids = fine["input_ids"]
     special = set(masking.vocabulary.special_ids.values())
     if masking.coarse:
@@ -69,9 +80,9 @@ def mask_one(
                 units.append(of[index])
     else:
         units = [[place] for place in may]
-    draws = {place: splitmix(place, choose) for place in may}
+    draws = {place: splitmix32(place, choose) for place in may}
     if masking.budget == "independent":
-        chosen = {p: unit[0] for unit in units if draws[unit[0]] < masking.rate * 2**64 for p in unit}
+        chosen = {p: unit[0] for unit in units if draws[unit[0]] < int(masking.rate * 2**32) for p in unit}
     elif masking.units == "ngram":
         chosen = _ngrams(may, draws, ids, branch, masking.branches, _quota(masking, len(counted)))
     else:
@@ -84,7 +95,7 @@ def _quota(masking: Masking, count: int) -> int:
 
 
 def _shuffled(places: Sequence[int], draws: Mapping[int, int]) -> list[int]:
-    return sorted(places, key=lambda place: (draws[place] >> 36, place))
+    return sorted(places, key=lambda place: (draws[place] >> 4, place))
 
 
 def create_masked_lm_predictions(
@@ -115,7 +126,7 @@ def _ngrams(
     for start in _shuffled(may, draws):
         if start in chosen:
             continue
-        low = draws[start] % 2**32
+        low = splitmix32(draws[start], 0)
         size = 1 if low < int(0.8 * 2**32) else 2 if low < int(0.9 * 2**32) else 3
         place = start
         for _ in range(size):
@@ -164,9 +175,9 @@ def _both(
         if token not in special and above[place] >= 0:
             below.setdefault(above[place], []).append(place)
     may = [c for c in range(len(coarse)) if coarse[c] not in coarse_special or c in below]
-    draws = {c: splitmix(c, choose) for c in may}
+    draws = {c: splitmix32(c, choose) for c in may}
     if masking.budget == "independent":
-        taken = [c for c in may if draws[c] < masking.rate * 2**64]
+        taken = [c for c in may if draws[c] < int(masking.rate * 2**32)]
     else:
         units = [[c] for c in may]
         taken = list(create_masked_lm_predictions(units, draws, _quota(masking, len(coarse))))

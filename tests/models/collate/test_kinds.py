@@ -16,7 +16,7 @@ from models.collate.sequences import Lists, Sequences
 from models.masks import LM_KINDS
 from models.stream.rows import Rows
 from tests.models.collate.literal import as_rows
-from tests.models.collate.mlm_literal import key
+from tests.models.collate.mlm_literal import constant, key, splitmix
 from tests.rows import make_rows
 
 PUBLISHED = {"bidirectional": 1 / 3, "seq2seq": 1 / 3, "left_to_right": 1 / 6, "right_to_left": 1 / 6}
@@ -39,7 +39,7 @@ def kinds(step: Kinds, sequences: Sequences) -> np.ndarray:
 
 
 def literal(shares: Mapping[str, float], seed: int, number: int, epoch: int, pair: bool) -> int:
-    draw = (key(seed, number, epoch, 0, 2) >> 11) / 2**53
+    draw = (splitmix(key(seed, number, epoch, 0), constant(3)) >> 11) / 2**53
     may = [(LM_KINDS.index(k), share) for k, share in shares.items() if pair or k != "seq2seq"]
     total, end = sum(share for _, share in may), 0.0
     for kind, share in sorted(may):
