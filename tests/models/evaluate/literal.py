@@ -121,8 +121,8 @@ def cmrc(gold: Sequence[str], answer: str) -> tuple[float, float]:
 def spans(
     start: Sequence[float],
     stop: Sequence[float],
-    may_start: Sequence[bool],
-    may_stop: Sequence[bool],
+    allowed: Sequence[bool],
+    central: Sequence[bool],
     max_length: int,
     best: int,
 ) -> list[tuple[float, int, int]]:
@@ -131,7 +131,7 @@ def spans(
         (start[i] + stop[j], i, j + 1)
         for i in range(len(start))
         for j in range(i, len(start))
-        if may_start[i] and may_stop[j] and j - i + 1 <= max_length
+        if allowed[i] and allowed[j] and any(central[i : j + 1]) and j - i + 1 <= max_length
     ]
     made.sort(key=lambda span: (-span[0], span[1], span[2]))
     return [span for span in made[:best] if span[0] > -math.inf]

@@ -21,16 +21,16 @@ def test_best_spans_are_those_of_a_loop(data: st.DataObject) -> None:
     draw = np.random.default_rng(data.draw(st.integers(0, 10**6)))
     start, stop = (draw.permutation(windows * length).reshape(windows, length) / 7 for _ in range(2))
     stop = stop * math.e  # so that no two sums are equal
-    may_start, may_stop = (draw.random((windows, length)) < 0.7 for _ in range(2))
+    allowed, central = (draw.random((windows, length)) < 0.7 for _ in range(2))
     most, best = data.draw(st.integers(1, 10)), data.draw(st.integers(1, 12))
-    found = best_spans(*map(torch.from_numpy, (start, stop, may_start, may_stop)), most, best)
+    found = best_spans(*map(torch.from_numpy, (start, stop, allowed, central)), most, best)
     for w in range(windows):
         spans = [
             (score, first, end)
             for score, first, end in zip(*(x[w].tolist() for x in found), strict=True)
             if score > -math.inf
         ]
-        wanted = literal.spans(*(x[w].tolist() for x in (start, stop, may_start, may_stop)), most, best)
+        wanted = literal.spans(*(x[w].tolist() for x in (start, stop, allowed, central)), most, best)
         assert spans == [(pytest.approx(score), first, end) for score, first, end in wanted]
 
 
@@ -65,7 +65,7 @@ def windows_table(*rows: tuple[str, float, list[tuple[float, int, int]]]) -> pa.
 def test_the_best_window_and_the_lowest_none() -> None:
     table = windows_table(
         ("q#1#0", 5.0, [(3.0, 1, 3), (1.0, 0, 1)]),
-        ("q#1#1", 2.5, [(4.0, 12, 15), (3.0, 11, 12)]),
+        ("q#1#1", 2.5, [(4.0, 12, 15), (3.0, 11, 12), (2.5, 1, 3)]),
         ("r#0", 1.0, []),
         ("r#0#0", 7.0, [(1.0, 4, 5)]),
     )
