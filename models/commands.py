@@ -100,6 +100,7 @@ def _train(command: str, path: Path, changes: list[str] | None, out: str | None,
     from models.train.loop import train
 
     logging.disable_progress_bar()  # one for every file that is written
+    logging.set_verbosity_error()  # the run itself says which weights are new
 
     console = Console(stderr=True, markup=False, emoji=False, highlight=False)
     try:

@@ -67,12 +67,9 @@ def open_rows(recipe: Recipe, columns: tuple[str, ...] = ("input_ids",)) -> Spli
     return join_splits(_splits(recipe, columns))
 
 
-def open_dev(recipe: Recipe, columns: tuple[str, ...]) -> Split | None:
-    """The rows of `data.dev`, if there is one."""
-    data = recipe.data
-    if data.dev is None:
-        return None
-    return open_split(data.dev_folder or data.folder[0].folder, data.dev, columns)
+def open_dev(recipe: Recipe, columns: tuple[str, ...]) -> Split:
+    """The rows of `data.dev`."""
+    return open_split(recipe.data.dev_folder or recipe.data.folder[0].folder, recipe.data.dev, columns)
 
 
 def make_loader(recipe: Recipe, collator: Collator, ranks: Ranks) -> Loader[Share]:
@@ -87,7 +84,7 @@ def make_loader(recipe: Recipe, collator: Collator, ranks: Ranks) -> Loader[Shar
         order=Mixture(orders, [source.weight for source in data.folder]) if mixed else orders[0],
         seed=recipe.seed,
         collate=Pieces(collator, pieces),
-        grouping=_buckets(recipe, collator),
+        grouping=make_buckets(recipe, collator),
         rank=ranks.rank,
         ranks=ranks.count,
         workers=recipe.workers,
@@ -95,16 +92,16 @@ def make_loader(recipe: Recipe, collator: Collator, ranks: Ranks) -> Loader[Shar
     )
 
 
-def dev_loader(recipe: Recipe, split: Split, collator: Collator, ranks: Ranks) -> Loader[Share]:
-    """The rows of a split once, as they lie, in batches as large as a run's; the same masks each time."""
-    return Loader(
-        split,
-        _rows(recipe, ranks),
-        order="sequential",
-        collate=Pieces(collator, recipe.batch.accumulate),
-        grouping=_buckets(recipe, collator),
-        rank=ranks.rank,
-        ranks=ranks.count,
+def make_buckets(recipe: Recipe, collator: Collator) -> Buckets | None:
+    """Batches of like lengths, where `batch.tokens` says how large."""
+    if recipe.batch.tokens is None:
+        return None
+    return Buckets(
+        recipe.batch.tokens,
+        recipe.seed,
+        column=collator.length_column,
+        multiple=collator.pad_to,
+        packed=recipe.batch.pack is not None,
     )
 
 
@@ -155,18 +152,6 @@ def _rows(recipe: Recipe, ranks: Ranks) -> int:
             f"batch.rows is {rows}, over all processes, and there are {ranks.count}: take a multiple of it"
         )
     return rows
-
-
-def _buckets(recipe: Recipe, collator: Collator) -> Buckets | None:
-    if recipe.batch.tokens is None:
-        return None
-    return Buckets(
-        recipe.batch.tokens,
-        recipe.seed,
-        column=collator.length_column,
-        multiple=collator.pad_to,
-        packed=recipe.batch.pack is not None,
-    )
 
 
 def _known(masking: Mapping[str, Any]) -> None:

@@ -11,6 +11,7 @@ import json
 import math
 import time
 from collections.abc import Mapping
+from dataclasses import dataclass
 from pathlib import Path
 from types import TracebackType
 from typing import Any
@@ -25,6 +26,17 @@ METRICS = "metrics.jsonl"
 _PLAIN_SECONDS = 5.0
 """Where output is no terminal, a line this often at most."""
 _CHOSEN = ("loss", "lr", "tokens_per_second")
+
+
+@dataclass(frozen=True)
+class Losses:
+    """Of a step, over all ranks: the parts of its loss, how many predictions each is a mean over, their weights in the
+    loss, and tokens that were read."""
+
+    means: dict[str, float]
+    counts: dict[str, int]
+    weights: dict[str, float]
+    tokens: int
 
 
 class Log:
@@ -69,25 +81,17 @@ class Log:
         if self._board is not None:
             self._board.close()
 
-    def step(
-        self,
-        step: int,
-        means: Mapping[str, float],
-        counts: Mapping[str, int],
-        weights: Mapping[str, float],
-        tokens: int,
-        **now: float,
-    ) -> None:
-        """A step is done: its losses, of how many predictions each, their weights in the loss, tokens of all ranks."""
+    def step(self, step: int, losses: Losses, **now: float) -> None:
+        """A step is done; `now` is told as it is."""
         window = self.window
-        for name, mean in means.items():
+        for name, mean in losses.means.items():
             total, count = window["parts"].get(name, (0.0, 0))
-            window["parts"][name] = total + mean * counts[name], count + counts[name]
-        window["tokens"] += tokens
+            window["parts"][name] = total + mean * losses.counts[name], count + losses.counts[name]
+        window["tokens"] += losses.tokens
         if step % self._every == 0 or step == self._steps:
             means = {name: total / max(count, 1) for name, (total, count) in window["parts"].items()}
             seconds = time.perf_counter() - self._since
-            line = {"step": step, "loss": sum(weights[name] * mean for name, mean in means.items())}
+            line = {"step": step, "loss": sum(losses.weights[name] * mean for name, mean in means.items())}
             line |= means if len(means) > 1 else {}
             line |= now | {"tokens": window["tokens"], "seconds": round(seconds, 3)}
             line["tokens_per_second"] = round(window["tokens"] / max(seconds, 1e-9), 1)
@@ -105,7 +109,7 @@ class Log:
     def say(self, text: str) -> None:
         """A line for who watches."""
         if not self._quiet:
-            self._console.print(text, highlight=False)
+            self._console.print(text, highlight=False, soft_wrap=True)
 
     def pause(self, seconds: float) -> None:
         """So many seconds were spent on something else than steps: speed is of steps alone."""

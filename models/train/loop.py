@@ -23,6 +23,7 @@ from torch import Tensor
 from torch.nn.parallel import DistributedDataParallel
 
 from models.bert import Bert
+from models.evaluate.evaluation import columns_of, evaluate
 from models.output import Output
 from models.stream.hashing import key_of
 from models.stream.loader import Loader
@@ -31,14 +32,14 @@ from models.train.curves import write_curves
 from models.train.data import (
     Share,
     check_rows,
-    dev_loader,
+    make_buckets,
     make_collator,
     make_loader,
     open_dev,
     open_rows,
     row_ids,
 )
-from models.train.log import Log
+from models.train.log import Log, Losses
 from models.train.parts import make_model, make_optimizer, prepare, rate
 from models.train.ranks import Ranks, joined
 from models.train.recipe import Recipe
@@ -86,7 +87,7 @@ class _Run:
         check_rows(collator, split.metadata, recipe)
         self.collator = collator
         self.loader = make_loader(recipe, collator, ranks)
-        self.dev = open_dev(recipe, collator.columns)
+        self.dev = open_dev(recipe, columns_of(self.model, collator)) if recipe.data.dev else None
         self.optimizer = make_optimizer(self.model, recipe.optim)
         self.tokenizer = states.read_tokenizer(recipe.data.folder[0].folder)
         self.steps = recipe.optim.steps or math.ceil((recipe.optim.epochs or 1) * len(self.loader))
@@ -108,6 +109,8 @@ class _Run:
             self.log.say(f"going on after step {self.begin:,} of {self.steps:,} ({newest})")
         else:
             self.log.say(f"{recipe.model} {recipe.task}: {_size(self.model)} · {self.loader.describe()}")
+            if recipe.init is not None and self.model.drawn:
+                self.log.say(f"not in {recipe.init}, so begun anew: {', '.join(self.model.drawn)}")
 
     def train(self) -> Path:
         """All steps that are left."""
@@ -121,12 +124,12 @@ class _Run:
                 learning = rate(optim, step - 1, self.steps)
                 for group in self.optimizer.param_groups:
                     group["lr"] = learning
-                means, counts, tokens = self.gradients(share)
+                losses = self.gradients(share)
                 norm = torch.nn.utils.clip_grad_norm_(self.model.parameters(), optim.clip or _NO_LIMIT)
-                self.check(step, share, means, float(norm))
+                self.check(step, share, losses, float(norm))
                 self.optimizer.step()
                 self.optimizer.zero_grad()
-                self.log.step(step, means, counts, self.weights, tokens, lr=learning, grad_norm=float(norm))
+                self.log.step(step, losses, lr=learning, grad_norm=float(norm))
                 last, ended = step == self.steps, self.loader.epoch != epoch
                 epoch = self.loader.epoch
                 with self.aside():
@@ -139,8 +142,8 @@ class _Run:
                 return self.finish()
         return self.out / states.MODEL
 
-    def gradients(self, share: Share) -> tuple[dict[str, float], dict[str, int], int]:
-        """Gradients of a step; its losses over all ranks by part, predictions of each, and tokens."""
+    def gradients(self, share: Share) -> Losses:
+        """Add a step's gradients to those there are; its losses."""
         parts = self.model.parts
         counted = [self.model.counts(batch) for batch in share.batches]
         own = [sum(int(counts.get(name, 0)) for counts in counted) for name in parts]
@@ -153,55 +156,49 @@ class _Run:
             )
         on_device = {name: torch.tensor(count, device=self.ranks.device) for name, count in counts.items()}
         totals = torch.zeros(len(parts), dtype=torch.float64, device=self.ranks.device)
-        for number, batch in enumerate(share.batches, start=1):
-            whole = number == len(share.batches) or self.module is self.model
-            with contextlib.nullcontext() if whole else self.module.no_sync():
-                output = self.forward(self.module, batch)
+        for left, batch in zip(reversed(range(len(share.batches))), share.batches, strict=True):
+            # Ranks exchange gradients once a step, with the last piece.
+            apart = self.module.no_sync() if left and self.ranks.count > 1 else contextlib.nullcontext()
+            with apart:
+                output = self.forward(batch)
                 # DDP takes the mean over ranks, of what is a sum.
                 (output.share(on_device) * self.ranks.count).backward()
-            self.weights = output.weights
-            totals += _sums(output, parts)[0]
+            totals += torch.stack([output.parts[name].detach() * output.counts[name] for name in parts])
         sums = self.ranks.sum(totals).tolist()
-        return (
-            {name: total / max(counts[name], 1) for name, total in zip(parts, sums, strict=True)},
-            counts,
-            tokens,
-        )
+        means = {name: total / max(counts[name], 1) for name, total in zip(parts, sums, strict=True)}
+        return Losses(means, counts, output.weights, tokens)
 
-    def forward(self, module: torch.nn.Module, batch: Mapping[str, Tensor]) -> Output:
+    def forward(self, batch: Mapping[str, Tensor]) -> Output:
         batch = {name: tensor.to(self.ranks.device, non_blocking=True) for name, tensor in batch.items()}
         half = self.recipe.precision == "bf16"
         with torch.autocast(self.ranks.device.type, torch.bfloat16, enabled=half):
-            return module(batch)
+            return self.module(batch)
 
-    def check(self, step: int, share: Share, means: Mapping[str, float], norm: float) -> None:
+    def check(self, step: int, share: Share, losses: Losses, norm: float) -> None:
         """Raise TrainingError where a loss or a gradient is no number; the weights have not moved yet."""
-        if math.isfinite(norm) and all(math.isfinite(mean) for mean in means.values()):
+        if math.isfinite(norm) and all(math.isfinite(mean) for mean in losses.means.values()):
             return
         numbers = list(itertools.chain(*self.ranks.gather(share.numbers.tolist())))
-        said = ", ".join(f"{name} {mean}" for name, mean in means.items())
+        said = ", ".join(f"{name} {mean}" for name, mean in losses.means.items())
         raise TrainingError(
             f"step {step:,}: {said}, length of the gradient {norm}: not a number any more. Rows of the batch: "
             f"{_some(numbers)}; their ids: {_some(row_ids(self.recipe, share.numbers[:8]))}. The weights are as "
             "they were before the step. A lower optim.lr, a longer optim.warmup or precision fp32 may help"
         )
 
-    @torch.no_grad()
     def look(self) -> dict[str, float]:
-        """Losses over the dev split, means over all its predictions."""
+        """Losses and the task's scores over the dev split."""
         assert self.dev is not None
-        parts = self.model.parts
-        totals = torch.zeros(2, len(parts), dtype=torch.float64, device=self.ranks.device)
-        self.model.eval()
-        for share in dev_loader(self.recipe, self.dev, self.collator, self.ranks):
-            for batch in share.batches:
-                output = self.forward(self.model, batch)
-                totals += _sums(output, parts)
-        self.model.train()
-        sums, counts = self.ranks.sum(totals).tolist()
-        means = {name: total / count for name, total, count in zip(parts, sums, counts, strict=True) if count}
-        loss = sum(output.weights[name] * mean for name, mean in means.items())
-        return {"loss": loss} | (means if len(means) > 1 else {})
+        result = evaluate(
+            self.model,
+            self.dev,
+            self.collator,
+            batch_size=-(-(self.recipe.batch.rows or 32) // self.recipe.batch.accumulate),
+            grouping=make_buckets(self.recipe, self.collator),
+            ranks=self.ranks,
+            precision=self.recipe.precision,
+        )
+        return result.scores
 
     def save(self, step: int) -> None:
         found = states.State(step, self.loader.state_dict(), self.log.window, self.recipe.lasting())
@@ -219,16 +216,6 @@ class _Run:
         began = time.perf_counter()
         yield
         self.log.pause(time.perf_counter() - began)
-
-
-def _sums(output: Output, parts: tuple[str, ...]) -> Tensor:
-    """Of each part of a batch's loss the sum over its predictions, and their number: float64[2, parts]."""
-    nothing = torch.zeros((), dtype=torch.float64)
-    if output.loss is not None:
-        nothing = nothing.to(output.loss.device)
-    counts = [output.counts.get(name, nothing).double() for name in parts]
-    means = [output.parts.get(name, nothing).detach().double() for name in parts]
-    return torch.stack([torch.stack(means) * torch.stack(counts), torch.stack(counts)])
 
 
 def _endless(loader: Loader[T]) -> Iterator[T]:

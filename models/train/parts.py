@@ -144,7 +144,8 @@ def rate(optim: Optim, step: int, steps: int) -> float:
 def prepare(model: Bert, recipe: Recipe) -> None:
     """Compile layers, forget activations: what changes how a model computes and no weight's name."""
     if recipe.checkpointing:
-        model.gradient_checkpointing_enable(gradient_checkpointing_kwargs={"use_reentrant": False})
+        newer = getattr(model, "activation_checkpointing_enable", None)  # transformers' later name for it
+        (newer or model.gradient_checkpointing_enable)({"use_reentrant": False})
     if recipe.compile:
         for layer in model.modules():
             if isinstance(layer, BertLayer):

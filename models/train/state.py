@@ -168,7 +168,9 @@ def _moments(model: Bert, optimizer: torch.optim.Optimizer) -> dict[str, torch.T
 def _compare(out: Path, recipe: Recipe) -> None:
     """Write down whose folder it is; raise StateError where it is another recipe's."""
     path, mine = out / RECIPE, recipe.lasting()
-    if path.exists():
+    if path.exists() and (
+        newest(out) or (out / MODEL).exists()
+    ):  # else nothing was learned that could be lost
         try:
             found = json.loads(path.read_text(encoding="utf-8"))
         except ValueError as error:
@@ -200,7 +202,10 @@ def _whole(path: Path) -> Iterator[Path]:
     _remove(made)
     made.mkdir()
     yield made
+    mode = (made / "config.json").stat().st_mode
     for file in (*made.iterdir(), made):
+        if file != made:
+            file.chmod(mode)  # safetensors gives its files to their owner alone
         with _opened(file) as descriptor:
             os.fsync(descriptor)
     if path.exists():

@@ -1,0 +1,5 @@
+"""`treegraft`, for torchrun."""
+
+from pipelines.cli import main
+
+main()

@@ -1,0 +1,260 @@
+"""The loop: what it learns, that pieces and interruptions change nothing, and what it says of what is wrong."""
+
+from __future__ import annotations
+
+import json
+import shutil
+
+import pytest
+import torch
+from transformers import AutoModelForPreTraining, AutoTokenizer
+
+from models import checkpoint
+from models.stream.loader import StateError as LoaderError
+from models.train import state as states
+from models.train.loop import TrainingError, _Run
+from models.train.reading import RecipeError
+from tests.models.tiny import tiny
+from tests.models.train.lesser import without
+from tests.models.train.recipes import TINY, metrics, recipe, run, same, weights
+
+OPTIM = {"lr": 2e-3, "steps": 12, "warmup": 2}
+
+
+def pretraining(datasets, **keys):
+    return {"task": "pretrain", "data": {"folder": str(datasets["pretrain"])}, "optim": OPTIM} | keys
+
+
+def test_pretraining_learns_and_leaves_a_folder_for_transformers(datasets, tmp_path):
+    out, said = run(tmp_path, **pretraining(datasets, optim={"lr": 3e-3, "steps": 40}, save_every=20, keep=1))
+    losses = [line["loss"] for line in metrics(out)]
+    assert losses[-1] < losses[0] - 1
+    first = metrics(out)[0]
+    assert first["loss"] == pytest.approx(first["mlm"] + first["nsp"]) and first["tokens"] > 0
+    assert "weights" in said and "tokens/s" in said
+    assert "<polyline" in (out / "curves.svg").read_text()
+    assert [path.name for path in (out / "checkpoints").iterdir()] == [f"step-{len(losses):08}"]
+    loaded = AutoModelForPreTraining.from_pretrained(out / "model")
+    assert torch.equal(
+        loaded.cls.predictions.decoder.weight, weights(out)["bert.embeddings.word_embeddings.weight"]
+    )
+    tokens = AutoTokenizer.from_pretrained(out / "model")
+    assert tokens("我在北京")["input_ids"][0] == 2
+
+
+@pytest.mark.parametrize("batch", [{"rows": 10}, {"tokens": 600}, {"tokens": 600, "pack": 128}])
+def test_pieces_change_nothing(datasets, tmp_path, batch):
+    """A step's rows at once, or in three pieces that do not divide them: the same losses, the same weights."""
+    task = "mlm" if "pack" in batch else "pretrain"
+    keys = pretraining(datasets, task=task, new=TINY | {"dropout": 0.0})
+    whole, _ = run(tmp_path / "whole", **keys | {"batch": batch})
+    cut, _ = run(tmp_path / "cut", **keys | {"batch": batch | {"accumulate": 3}})
+    for one, other in zip(metrics(whole), metrics(cut), strict=True):
+        assert one == pytest.approx(other, rel=1e-4, abs=1e-5)
+    first, second = weights(whole), weights(cut)
+    assert all(torch.allclose(first[name], second[name], atol=2e-4) for name in first)
+    assert not same(first, second), "sums in another order: else this was not cut at all"
+
+
+class Stop(Exception):
+    pass
+
+
+def stopped(monkeypatch, step: int) -> None:
+    """The run dies at this step, its gradients there, the weights not moved."""
+    check = _Run.check
+
+    def dying(self, now, *rest):
+        if now == step:
+            raise Stop
+        check(self, now, *rest)
+
+    monkeypatch.setattr(_Run, "check", dying)
+
+
+@pytest.mark.parametrize("save_every, keep, ends", [(1, 3, (1, 5, 12)), (4, 2, (3, 6, 11))])
+def test_a_run_that_was_stopped_ends_in_the_same_bits(
+    datasets, tmp_path, monkeypatch, save_every, keep, ends
+):
+    """Also with other numbers of workers, over the ends of epochs; with dropout and masks drawn anew."""
+    keys = pretraining(datasets, save_every=save_every, keep=keep, log_every=3)
+    whole, _ = run(tmp_path / "whole", **keys)
+    for number, step in enumerate(ends):
+        with monkeypatch.context() as patch:
+            stopped(patch, step)
+            with pytest.raises(Stop):
+                run(tmp_path / "part", **keys | {"workers": number % 2})
+    out, said = run(tmp_path / "part", **keys)
+    assert "going on after step" in said
+    assert same(weights(whole), weights(out))
+    assert metrics(whole) == metrics(out)
+    again, said = run(tmp_path / "part", **keys)
+    assert "of 12" in said and same(weights(whole), weights(again))
+
+
+def test_what_a_kill_leaves_half_written_misleads_nobody(datasets, tmp_path):
+    keys = pretraining(datasets, save_every=5, keep=9)
+    whole, _ = run(tmp_path / "whole", **keys)
+    out, _ = run(tmp_path / "part", **keys)
+    checkpoints = out / "checkpoints"
+    shutil.rmtree(out / "model")
+    for step in (10, 12):  # as they lie while they are written, and while they are deleted
+        (checkpoints / f"step-{step:08}").rename(checkpoints / f".new-step-{step:08}")
+    (checkpoints / ".new-step-00000012/training.json").unlink()
+    (out / ".new-model").mkdir()
+    with (out / "metrics.jsonl").open("a") as sink:
+        sink.write('{"step": 13, "lo')
+    out, said = run(tmp_path / "part", **keys)
+    assert "going on after step 5 of 12" in said
+    assert same(weights(whole), weights(out)) and metrics(whole) == metrics(out)
+    assert not list(out.glob(".new-*")) and not list(checkpoints.glob(".*"))
+
+
+def test_fine_tuning_tells_of_the_dev_split(datasets, tmp_path):
+    before, _ = run(tmp_path / "before", **pretraining(datasets))
+    data = {"folder": str(datasets["classify"]), "dev": "dev"}
+    out, said = run(
+        tmp_path / "after",
+        task="classify",
+        init=str(before / "model"),
+        data=data,
+        optim={"lr": 1e-3, "epochs": 2},
+        batch={"rows": 16},
+    )
+    assert "begun anew: classifier.bias, classifier.weight" in said
+    looks = [line for line in metrics(out) if "dev_loss" in line]
+    assert [line["step"] for line in looks] == [3, 6] and 0 <= looks[-1]["dev_accuracy"] <= 1
+    model = checkpoint.load(out / "model")
+    assert model.task.name == "classify" and list(model.config.id2label.values()) == ["0", "1"]
+
+
+def test_a_loss_that_is_no_number_names_the_rows(datasets, tmp_path):
+    before, _ = run(tmp_path / "before", **pretraining(datasets, optim={"lr": 1e-3, "steps": 1}))
+    model = checkpoint.load(before / "model")
+    with torch.no_grad():
+        model.bert.embeddings.LayerNorm.bias[3] = float("inf")
+    checkpoint.save(model, tmp_path / "bad")
+    keys = pretraining(
+        datasets,
+        init=str(tmp_path / "bad"),
+        data={"folder": str(datasets["pretrain"]), "order": "sequential"},
+    )
+    with pytest.raises(TrainingError, match="step 1: mlm nan") as caught:
+        run(tmp_path / "after", **keys | {"batch": {"rows": 3}})
+    assert "Rows of the batch: 0, 1, 2;" in str(caught.value)
+    assert str(caught.value).count("#") >= 3, "ids of rows are <document>#<number>"
+    assert not (tmp_path / "after/out/model").exists()
+
+
+@pytest.mark.parametrize(
+    "change, says",
+    [
+        ({"optim": OPTIM | {"lr": 0.5}}, "optim.lr: 0.002 there, 0.5 here"),
+        ({"seed": 3}, "seed: 0 there, 3 here"),
+        ({"new": TINY | {"width": 64}}, "new.width: 32 there, 64 here"),
+    ],
+)
+def test_a_folder_of_another_recipe_is_refused(datasets, tmp_path, change, says):
+    keys = pretraining(datasets, optim={"lr": 2e-3, "steps": 2, "warmup": 2}, save_every=1)
+    if "optim" in change:
+        change = {"optim": keys["optim"] | {"lr": 0.5}}
+    run(tmp_path, **keys)
+    with pytest.raises(states.StateError) as caught:
+        run(tmp_path, **keys | change)
+    assert says in str(caught.value) and "--overwrite" in str(caught.value)
+    _, said = run(tmp_path, overwrite=True, **keys | change)
+    assert "going on" not in said
+
+
+def test_folders_and_checkpoints_that_are_no_run(datasets, tmp_path):
+    keys = pretraining(datasets, save_every=1, optim={"lr": 2e-3, "steps": 2})
+    (tmp_path / "out").mkdir()
+    (tmp_path / "out/letter.txt").touch()
+    with pytest.raises(states.StateError, match="holds other files"):
+        run(tmp_path, **keys)
+    (tmp_path / "out/letter.txt").unlink()
+    out, _ = run(tmp_path, **keys)
+    newest = states.newest(out)
+    (newest / "training.json").write_text("{}")
+    with pytest.raises(states.StateError, match="delete that folder"):
+        run(tmp_path, **keys)
+    body = json.loads((newest.parent / "step-00000001/training.json").read_text())
+    (newest / "training.json").write_text(json.dumps(body | {"version": 99}))
+    with pytest.raises(states.StateError, match="another release"):
+        run(tmp_path, **keys)
+    (newest / "training.json").write_text(json.dumps(body))
+    (newest / "optimizer.safetensors").write_bytes(b"nothing")
+    with pytest.raises(states.StateError, match="cannot be read"):
+        run(tmp_path, **keys)
+    with (
+        states.held(out, recipe(tmp_path, **keys), False),
+        pytest.raises(states.StateError, match="another run is writing"),
+    ):
+        run(tmp_path, **keys)
+
+
+def test_other_data_under_the_same_recipe_is_refused(datasets, tmp_path):
+    keys = pretraining(datasets, save_every=1, optim={"lr": 2e-3, "steps": 2}, task="mlm")
+    run(tmp_path, **keys)
+    with pytest.raises(LoaderError, match="data is"):
+        run(tmp_path, **keys | {"data": {"folder": str(datasets["classify"])}})
+
+
+@pytest.mark.parametrize(
+    "task, source, keys, says",
+    [
+        ("tag", "tag", {"model": "kbrt"}, "expected one of bert, kbert"),
+        ("tagg", "tag", {}, "has no task 'tagg'"),
+        ("tag", "classify", {}, "task 'tag' learns from rows of task tag"),
+        ("mlm", "pretrain", {"masking": {"rat": 0.1}}, "masking.rat: unknown key; did you mean 'rate'?"),
+        ("mlm", "pretrain", {"masking": {"rate": 7}}, "rate"),
+        ("mlm", "pretrain", {"kinds": {"seq2seq": 1}}, "kinds are those of unilm"),
+        ("tag", "tag", {"masking": {"rate": 0.1}}, "drop masking"),
+        ("tag", "tag", {"options": {"soft": 1}}, "has no option 'soft'"),
+        ("classify", "classify", {"batch": {"rows": 8, "pack": 99}}, "do not pack"),
+        ("classify", "classify", {"new": TINY | {"positions": 16}}, "raise new.positions"),
+        ("classify", "classify", {"model": "sgnet", "drop": "syntax"}, "encode.columns: [syntax]"),
+        ("classify", "classify", {"model": "kbert", "drop": "tree"}, "encode.columns: [tree]"),
+        ("classify", "classify", {"model": "ambert", "drop": "coarse"}, "add 'coarse' to encode.columns"),
+    ],
+)
+def test_what_does_not_fit_is_said_before_the_first_step(datasets, tmp_path, task, source, keys, says):
+    keys = dict(keys)
+    folder = datasets[source]
+    if group := keys.pop("drop", None):
+        folder = without(folder, group, tmp_path / "less")
+    with pytest.raises(ValueError) as caught:
+        run(tmp_path, **{"task": task, "data": {"folder": str(folder)}, "optim": OPTIM} | keys)
+    assert says in str(caught.value)
+    assert not list(tmp_path.glob("out/checkpoints/*"))
+
+
+def test_a_checkpoint_of_other_tokens_is_refused(datasets, tmp_path):
+    before, _ = run(tmp_path / "before", **pretraining(datasets, optim={"lr": 1e-3, "steps": 1}))
+    path = before / "model/tokenizer.json"
+    body = json.loads(path.read_text())
+    vocabulary = body["model"]["vocab"]
+    first, second = [token for token, number in vocabulary.items() if number in (200, 201)]
+    vocabulary[first], vocabulary[second] = vocabulary[second], vocabulary[first]
+    path.write_text(json.dumps(body))
+    keys = pretraining(datasets, init=str(before / "model"))
+    with pytest.raises(RecipeError, match="made for different tokenizers"):
+        run(tmp_path / "after", **keys)
+    path.unlink()
+    run(tmp_path / "after", **keys | {"optim": {"lr": 1e-3, "steps": 1}})
+    model = checkpoint.new(tiny(vocab_size=50))
+    checkpoint.save(model, tmp_path / "small")
+    with pytest.raises(RecipeError, match=r"vocab_size is .* the checkpoint's vocabulary has 50 tokens"):
+        run(tmp_path / "third", **keys | {"init": str(tmp_path / "small")})
+
+
+@pytest.mark.parametrize("keys", [{"precision": "bf16"}, {"checkpointing": True}, {"data": "two"}])
+def test_other_ways_to_compute(datasets, tmp_path, keys):
+    keys = dict(keys)
+    if keys.get("data") == "two":
+        folder = str(datasets["pretrain"])
+        keys["data"] = {"folder": [{"folder": folder, "weight": 3}, folder], "order": "global"}
+    plain, _ = run(tmp_path / "plain", **pretraining(datasets))
+    out, _ = run(tmp_path / "other", **pretraining(datasets) | keys)
+    one, other = metrics(plain)[0]["loss"], metrics(out)[0]["loss"]
+    assert one == pytest.approx(other, rel=0.02 if keys != {"checkpointing": True} else 1e-6)

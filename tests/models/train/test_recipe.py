@@ -1,0 +1,116 @@
+"""Recipes: what is wrong is said before any work, by its name; paths and changes mean what they should."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from models.train.parts import rate
+from models.train.reading import RecipeError, load_recipe
+from models.train.recipe import Optim
+
+GOOD = """
+model: bert
+task: mlm
+new: {layers: 1, width: 32, heads: 4}
+data: {folder: data/a}
+optim: {lr: 1e-3, steps: 10}
+out: runs/a
+"""
+
+
+def read(tmp_path: Path, text: str, *changes: str):
+    (tmp_path / "r.yaml").write_text(text, encoding="utf-8")
+    return load_recipe(tmp_path / "r.yaml", changes)
+
+
+def test_paths_count_from_the_recipe_and_numbers_are_numbers(tmp_path, monkeypatch):
+    monkeypatch.chdir("/")
+    found = read(tmp_path, GOOD)
+    assert found.data.folder[0].folder == str(tmp_path / "data/a") and found.out == str(tmp_path / "runs/a")
+    assert found.optim.lr == 0.001  # YAML 1.1 reads 1e-3 as a word
+
+
+def test_several_folders_have_weights(tmp_path):
+    text = GOOD.replace("data/a", "[x, {folder: /y, weight: 2}, 's3://bucket/z']")
+    found = read(tmp_path, text).data.folder
+    assert [(s.folder, s.weight) for s in found] == [
+        (str(tmp_path / "x"), 1),
+        ("/y", 2),
+        ("s3://bucket/z", 1),
+    ]
+
+
+def test_changes_replace_one_key_and_their_paths_count_from_here(tmp_path, monkeypatch):
+    (tmp_path / "here").mkdir()
+    monkeypatch.chdir(tmp_path / "here")
+    found = read(tmp_path, GOOD, "optim.lr=3e-5", "out=b", "options={alpha: 1}", "data.dev=dev")
+    assert (found.optim.lr, found.optim.steps, found.out) == (3e-5, 10, str(tmp_path / "here/b"))
+    assert found.options == {"alpha": 1} and found.data.folder[0].folder == str(tmp_path / "data/a")
+    assert found.data.dev == "dev"
+
+
+def test_an_id_on_the_hub_is_no_path(tmp_path):
+    text = GOOD.replace("new: {layers: 1, width: 32, heads: 4}", "init: NAME")
+    assert (
+        read(tmp_path, text.replace("NAME", "google-bert/bert-base-chinese")).init
+        == "google-bert/bert-base-chinese"
+    )
+    (tmp_path / "mine").mkdir()
+    assert read(tmp_path, text.replace("NAME", "mine")).init == str(tmp_path / "mine")
+    assert read(tmp_path, text.replace("NAME", "../other/model")).init == str(tmp_path.parent / "other/model")
+
+
+@pytest.mark.parametrize(
+    "old, new, says",
+    [
+        ("task: mlm", "tsk: mlm", "tsk: unknown key; did you mean 'task'?"),
+        ("task: mlm", "", "task: this key must be written: what is learned"),
+        ("steps: 10", "step: 10", "optim.step: unknown key; did you mean 'steps'?"),
+        ("steps: 10", "warmup: 3", "write one of them"),
+        ("steps: 10", "steps: 0", "optim.steps: Input should be greater than or equal to 1, found 0"),
+        ("lr: 1e-3", "lr: 1e-3, schedule: cosin", "did you mean 'cosine'?"),
+        ("width: 32", "width: 30", "new.width must be a multiple of new.heads"),
+        ("new: {layers: 1, width: 32, heads: 4}", "", "write init: CHECKPOINT, or new:"),
+        ("out:", "init: x\nout:", "init and new both say"),
+        ("out:", "batch: {rows: 8, tokens: 9}\nout:", "batch.rows and batch.tokens both"),
+        ("out:", "lr: 1\nout:", "lr: unknown key; did you mean 'optim.lr'?"),
+        ("folder: data/a", "folder: []", "names no dataset"),
+        ("out:", "seed: 1\nseed: 2\nout:", "the key 'seed' stands twice"),
+        ("out:", "eval_every: 3\nout:", "name the split"),
+    ],
+)
+def test_what_is_wrong_is_named(tmp_path, old, new, says):
+    with pytest.raises(RecipeError) as caught:
+        read(tmp_path, GOOD.replace(old, new))
+    assert says in str(caught.value)
+
+
+@pytest.mark.parametrize("change", ["lr", "optim..lr=1", "=3", "optim.lr=[1"])
+def test_changes_that_are_none(tmp_path, change):
+    with pytest.raises(RecipeError, match="--set"):
+        read(tmp_path, GOOD, change)
+
+
+def test_what_changes_no_weight_makes_no_other_run(tmp_path):
+    found = read(tmp_path, GOOD)
+    same = read(
+        tmp_path, GOOD, "workers=2", "save_every=3", "batch.accumulate=4", "data.folder=/moved", "out=x"
+    )
+    assert found.lasting() == same.lasting()
+    assert found.lasting() != read(tmp_path, GOOD, "optim.lr=0.1").lasting()
+
+
+@pytest.mark.parametrize("schedule", ["linear", "cosine", "constant"])
+@pytest.mark.parametrize("warmup", [0, 0.2, 20])
+def test_rates_rise_to_the_highest_and_fall(schedule, warmup):
+    optim = Optim(lr=2.0, warmup=warmup, schedule=schedule, steps=100)
+    rates = [rate(optim, step, 100) for step in range(100)]
+    begins = 20 if warmup else 0
+    assert all(0 < x <= 2 for x in rates) and rates[begins] == pytest.approx(2)
+    assert rates[: begins + 1] == sorted(rates[: begins + 1])
+    assert rates[begins:] == sorted(rates[begins:], reverse=True)
+    middle = {"linear": 1.0, "cosine": 1.0, "constant": 2.0}[schedule]
+    assert rates[(begins + 100) // 2] == pytest.approx(middle)
+    assert rates[-1] == 2 if schedule == "constant" else rates[-1] < 0.05
