@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import random
+from itertools import islice
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -12,11 +14,14 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from corpora.schema import GROUPS
+from models.collate.buckets import Buckets
 from models.collate.collator import Collator
 from models.collate.pack import Packing, first_fit
 from models.collate.sequences import Sequences
+from models.stream.loader import Loader
+from models.stream.open import open_split
 from tests.models.collate import literal
-from tests.rows import make_rows
+from tests.rows import make_rows, rows_schema, write_folder
 
 Batch = dict[str, torch.Tensor]
 PER_ROW = ("number", "row_weight", "lm_kind")
@@ -187,3 +192,25 @@ def test_numbers_of_whole_rows_cannot_be_packed() -> None:
 def test_lengths_that_make_no_sense(chosen: tuple[Any, ...]) -> None:
     with pytest.raises(ValueError, match=r"length of packed sequences must be"):
         Packing(*chosen)
+
+
+def test_c07_a_packed_stream_that_is_resumed_repeats_and_loses_nothing(tmp_path: Path) -> None:
+    rows = make_rows(0, "tag", (), 60)
+    write_folder(tmp_path, rows_schema("tag", ()), {"train": [rows]}, task="tag", max_batch_rows=7)
+    collator = Collator(None, "tag", pack=Packing(40))
+
+    def stream() -> Loader[Batch]:
+        split = open_split(str(tmp_path), "train", collator.columns)
+        return Loader(split, seed=1, collate=collator, grouping=Buckets(120, window=25, packed=True))
+
+    whole = list(stream())
+    assert sum(int((batch["sequence_id"] > 0).sum()) for batch in whole) == sum(
+        len(r["input_ids"]) for r in rows
+    )
+    first, again = stream(), stream()
+    before = list(islice(first, 3))
+    again.load_state_dict(first.state_dict())
+    resumed = before + list(again)
+    assert len(resumed) == len(whole)
+    for found, wanted in zip(resumed, whole, strict=True):
+        literal.same(found, wanted)
