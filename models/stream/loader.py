@@ -9,14 +9,16 @@ from __future__ import annotations
 
 import io
 import itertools
+import os
 import pickle
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from itertools import chain, islice, starmap
 from typing import Any, Generic, TypeVar, cast
 
 import numpy as np
 import torch
+from numpy.typing import NDArray
 from torch.utils.data import DataLoader, IterableDataset, get_worker_info
 
 from models.stream.batches import Batches, Cursor, Ends, Grouping, Step
@@ -222,7 +224,7 @@ class _Handfuls(IterableDataset):
     def __iter__(self) -> Iterator[Any]:
         info = get_worker_info()
         handfuls = self._reader.handfuls(self._cursor, info.id, info.num_workers)
-        return (pack(list(handful)) for handful in handfuls)
+        return map(Packer(), handfuls)
 
 
 def _as_it_is(value: Any) -> Any:
@@ -233,7 +235,7 @@ def _as_it_is(value: Any) -> Any:
 
 
 class _Pickler(pickle.Pickler):
-    """Tensors as numpy arrays, whose memory protocol 5 leaves to `pack`."""
+    """Tensors as numpy arrays, whose memory protocol 5 leaves to `Packer`."""
 
     def reducer_override(self, value: Any) -> Any:
         if isinstance(value, torch.Tensor) and value.device.type == "cpu" and not value.requires_grad:
@@ -244,32 +246,55 @@ class _Pickler(pickle.Pickler):
         return NotImplemented
 
 
-def pack(value: Any) -> tuple[torch.Tensor, list[int], bytes]:
-    """All arrays and tensors in `value` in one block of shared memory, the end of each in it, and what is around.
+class Packer:
+    """Packs values, one time after the other; it keeps the memory in which it puts them together."""
 
-    A message to another process costs one file handle for each tensor in it; this makes it one.
-    """
-    buffers: list[pickle.PickleBuffer] = []
-    body = io.BytesIO()
-    _Pickler(body, protocol=5, buffer_callback=buffers.append).dump(value)
-    raws = [buffer.raw() for buffer in buffers]
-    ends, at = [], 0
-    for raw in raws:
-        at = -(-at // _ALIGNMENT) * _ALIGNMENT + raw.nbytes
-        ends.append(at)
-    # As torch's own collating does in workers: made in shared memory, not moved there.
-    memory = torch.empty(0, dtype=torch.uint8).set_(torch.UntypedStorage._new_shared(max(at, 1)))
-    view = memory.numpy()
-    for raw, end in zip(raws, ends, strict=True):
-        view[end - raw.nbytes : end] = raw
-    return memory, ends, body.getvalue()
+    def __init__(self) -> None:
+        self._room = np.empty(0, np.uint8)
+
+    def __call__(self, values: Iterable[Any]) -> tuple[torch.Tensor, list[tuple[bytes, list[int]]]]:
+        """All arrays and tensors of some values in one block of shared memory; and for every value what is around
+        them, and where each begins and ends.
+
+        A message to another process costs one file handle for each tensor in it; this makes it one. A value is
+        asked for when the one before it is packed, and may be made in that one's memory.
+        """
+        packed, stop = [], 0
+        for value in values:
+            buffers: list[pickle.PickleBuffer] = []
+            body, places = io.BytesIO(), []
+            _Pickler(body, protocol=5, buffer_callback=buffers.append).dump(value)
+            for buffer in buffers:
+                raw = buffer.raw()
+                start = -(-stop // _ALIGNMENT) * _ALIGNMENT
+                stop = start + raw.nbytes
+                if stop > len(self._room):
+                    self._room = np.resize(self._room, 2 * stop)
+                self._room[start:stop] = raw
+                places += [start, stop]
+            packed.append((body.getvalue(), places))
+        return _shared(self._room[:stop]), packed
 
 
-def unpack(memory: torch.Tensor, ends: list[int], body: bytes) -> Any:
-    """What `pack` was given; its arrays and tensors lie in `memory`."""
-    view, parts, at = memoryview(memory.numpy()), [], 0
-    for end in ends:
-        start = -(-at // _ALIGNMENT) * _ALIGNMENT
-        parts.append(view[start:end])
-        at = end
-    return pickle.loads(body, buffers=parts)  # noqa: S301  # from a worker of this process, never from a file
+def _shared(values: NDArray[np.uint8]) -> torch.Tensor:
+    """A copy in memory that another process can be given; made there as by torch's own collating in workers."""
+    storage = torch.UntypedStorage._new_shared(max(len(values), 1))
+    memory = torch.empty(0, dtype=torch.uint8).set_(storage)
+    if torch.multiprocessing.get_sharing_strategy() == "file_descriptor":
+        # Half the time of writing to the memory, which would be a page fault for each new page; and where there is
+        # no memory left to share it is an error that says so, not a signal.
+        handle, _ = storage._share_fd_cpu_()
+        done = 0
+        while done < len(values):
+            done += os.pwrite(handle, values.data[done:], done)
+    else:
+        memory.numpy()[: len(values)] = values
+    return memory
+
+
+def unpack(memory: torch.Tensor, packed: Iterable[tuple[bytes, list[int]]]) -> Iterator[Any]:
+    """The values that a `Packer` was given; their arrays and tensors lie in `memory`."""
+    view = memoryview(memory.numpy())
+    for body, places in packed:
+        parts = [view[start:stop] for start, stop in zip(places[::2], places[1::2], strict=True)]
+        yield pickle.loads(body, buffers=parts)  # noqa: S301  # from a worker of this process, never from a file

@@ -6,7 +6,7 @@ import json
 import random
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from itertools import islice
+from itertools import chain, islice
 from pathlib import Path
 from typing import Any
 
@@ -17,7 +17,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from corpora.ragged import Ints
-from models.stream.loader import Loader, StateError, pack, unpack
+from models.stream.loader import Loader, Packer, StateError, unpack
 from models.stream.mixture import Mixture
 from models.stream.open import join_splits, open_split
 from models.stream.order import KINDS, Order
@@ -121,6 +121,42 @@ def test_workers_do_not_change_the_order(split: Split) -> None:
     for ranks in (1, 2, 4):
         for workers in (1, 2, 3):
             assert over_ranks(split, ranks, workers, 2, batch_size=8) == alone
+
+
+@pytest.mark.heavy
+@pytest.mark.parametrize("settings_", [{"order": order} for order in KINDS] + [{"grouping": ByLength()}])
+def test_every_number_of_ranks_and_workers_and_resume_among_them(
+    split: Split, settings_: dict[str, Any]
+) -> None:
+    """Two epochs at all of {1, 2, 4} ranks and 0 to 3 workers; resumed twice at 50 places, each time at others."""
+    here = {"batch_size": 8, **settings_}
+    alone = over_ranks(split, 1, 0, 2, **here)
+    for ranks in (1, 2, 4):
+        for workers in (0, 1, 2, 3):
+            there = over_ranks(split, ranks, workers, 2, **here)
+            if "grouping" in settings_:  # filled up for the ranks
+                assert real(there) == real(alone)
+            else:
+                assert there == alone
+    rng = random.Random(7)
+    whole = real(over_ranks(split, 1, 0, 4, **here))
+    for _ in range(50):
+        state, done = None, 0
+        for _ in range(3):
+            ranks, workers, steps = rng.choice([1, 2, 4]), rng.randint(0, 3), rng.randint(1, 17)
+            loaders = [
+                Loader(split, rank=r, ranks=ranks, workers=workers, **SETTINGS | here) for r in range(ranks)
+            ]
+            if state is not None:
+                for loader in loaders:
+                    loader.load_state_dict(state)
+            for shares in zip(*(islice(endless(loader), steps) for loader in loaders), strict=True):
+                got = real(shares)
+                assert sorted(got) == sorted(whole[done : done + len(got)])
+                done += len(got)
+            states = {json.dumps(loader.state_dict()) for loader in loaders}
+            assert len(states) == 1
+            state = json.loads(states.pop())
 
 
 def test_workers_with_a_grouping_and_content(split: Split) -> None:
@@ -311,11 +347,19 @@ def test_batches_of_workers_are_those_made_here(split: Split) -> None:
     there[0]["input_ids"][0, 0] = 7  # batches are there to be written to
 
 
+@pytest.mark.parametrize("strategy", sorted(torch.multiprocessing.get_all_sharing_strategies()))
 @settings(max_examples=50, deadline=None)
 @given(st.lists(st.integers(0, 40), max_size=6))
-def test_packing_gives_back_what_it_took(sizes: list[int]) -> None:
+def test_packing_gives_back_what_it_took(strategy: str, sizes: list[int]) -> None:
     value = [(np.arange(n, dtype=np.int16), torch.arange(n), "x" * n) for n in sizes]
-    for (a, b, c), (x, y, z) in zip(value, unpack(*pack(value)), strict=True):
+    before = torch.multiprocessing.get_sharing_strategy()
+    torch.multiprocessing.set_sharing_strategy(strategy)
+    try:
+        packer = Packer()
+        found = [list(unpack(*packer(part))) for part in (value, value[::-1])]
+    finally:
+        torch.multiprocessing.set_sharing_strategy(before)
+    for (a, b, c), (x, y, z) in zip(value + value[::-1], chain(*found), strict=True):
         assert np.array_equal(a, x) and a.dtype == x.dtype and torch.equal(b, y) and c == z
 
 
