@@ -82,6 +82,55 @@ def finetune(recipe: RecipePath, set_: Set = None, out: Out = None, overwrite: O
     _train("finetune", recipe, set_, out, overwrite)
 
 
+@app.command("evaluate")
+def evaluate_(
+    recipe: RecipePath,
+    set_: Set = None,
+    split: Annotated[
+        str | None, typer.Option(help="Split to evaluate on. Default: the recipe's data.dev.")
+    ] = None,
+    model: Annotated[str | None, typer.Option(help="Folder of a model, instead of the recipe's own.")] = None,
+    threshold: Annotated[
+        float,
+        typer.Option(help="span: no answer where 'none' scores higher than the answer by more than this."),
+    ] = 0.0,
+    max_answer_length: Annotated[int, typer.Option(min=1, help="span: most tokens of an answer.")] = 30,
+    script: Annotated[
+        str | None,
+        typer.Option(help="span: squad or cmrc, whose script compares answers. Default: by the language."),
+    ] = None,
+    scheme: Annotated[
+        str | None, typer.Option(help="tag: BIO, BIOES, BILOU or IOB1. Default: by the labels.")
+    ] = None,
+) -> None:
+    """Scores of a trained model on a split, and its predictions.
+
+    Accuracy, macro-F1 and Matthews' correlation of classes, Pearson's and Spearman's of values, strict F1 of entities,
+    exact match and F1 of answers (SQuAD 1.1 and 2.0 with its best threshold, CMRC 2018), accuracy of choices and of
+    masked tokens; all from 0 to 1. They are shown, and written to OUT/eval-SPLIT: metrics.json and predictions.jsonl.
+    """
+    _need_torch()
+    from rich.console import Console
+
+    from models.evaluate.command import run
+    from models.evaluate.measure import Options
+    from models.train.reading import load_recipe
+
+    options = Options(
+        threshold=threshold,
+        max_answer_length=max_answer_length,
+        script=script,  # type: ignore[arg-type]  # Options says what they may be
+        scheme=scheme,  # type: ignore[arg-type]
+    )
+    run(
+        load_recipe(recipe, list(set_ or ())),
+        split,
+        model,
+        options,
+        Console(markup=False, emoji=False, highlight=False),
+    )
+
+
 def _train(command: str, path: Path, changes: list[str] | None, out: str | None, overwrite: bool) -> None:
     _need_torch()
     from rich.console import Console

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Literal
+from typing import Any, Literal, get_args
 
 import numpy as np
 import pyarrow as pa
@@ -21,6 +21,7 @@ from models.stream.rows import Array, Rows
 
 Scores = dict[str, float]
 Script = Literal["squad", "cmrc"]
+Scheme = Literal["BIO", "BIOES", "BILOU", "IOB1"]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -32,23 +33,22 @@ class Options:
         best: how many answers of a question are kept, the best ones.
         threshold: of SQuAD 2.0: no answer is given where "none" scores higher than the best answer by more than this.
         script: whose rules compare an answer with the gold ones: SQuAD's, or CMRC 2018's; None: the language decides.
-        language: of the texts, `zh` or another; None: by the share of Han characters in what is compared.
-        scheme: of tags, of `models.evaluate.tags.SCHEMES`; None: by the labels.
+        scheme: of tags, as `models.evaluate.tags` tells; None: by the labels.
     """
 
     max_answer_length: int = 30
     best: int = 20
     threshold: float = 0.0
     script: Script | None = None
-    language: str | None = None
-    scheme: str | None = None
+    scheme: Scheme | None = None
 
     def __post_init__(self) -> None:
         for name in ("max_answer_length", "best"):
             if getattr(self, name) < 1:
                 raise ValueError(f"{name} is {getattr(self, name)}, expected 1 or more")
-        if self.script not in (None, "squad", "cmrc"):
-            raise ValueError(f"script is {self.script!r}, expected squad or cmrc")
+        for name, known in (("script", get_args(Script)), ("scheme", get_args(Scheme))):
+            if getattr(self, name) not in (None, *known):
+                raise ValueError(f"{name} is {getattr(self, name)!r}, expected {' or '.join(known)}")
 
 
 @dataclass(frozen=True)

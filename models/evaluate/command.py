@@ -1,0 +1,94 @@
+"""What `treegraft evaluate` does: the trained model of a recipe, a split, scores on the screen and in files."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from rich.console import Console
+from rich.table import Table
+
+from corpora import files
+from models import checkpoint
+from models.bert_batch import BatchError
+from models.evaluate.evaluation import METRICS, PREDICTIONS, columns_of, evaluate, write
+from models.evaluate.measure import Options, Result
+from models.stream.open import open_split
+from models.train.data import make_collator
+from models.train.parts import positions
+from models.train.ranks import joined
+from models.train.reading import RecipeError
+from models.train.recipe import Recipe
+from models.train.state import MODEL
+
+
+def run(recipe: Recipe, split: str | None, model: str | None, options: Options, console: Console) -> Result:
+    """Evaluate a recipe's trained model, or another, and write `eval-<split>` in the recipe's `out`.
+
+    Args:
+        split: default: the recipe's `data.dev`.
+        model: folder of a model instead of the recipe's own `out/model`.
+        options: of the scores.
+        console: where scores are shown, by the first of several processes.
+
+    Raises:
+        RecipeError: no split is named; there is no trained model; model and dataset do not fit; or what `open_split`
+            and `load` raise, ValueErrors all of them.
+    """
+    split = split or recipe.data.dev
+    if split is None:
+        raise RecipeError("no split to evaluate on: name data.dev in the recipe, or give --split")
+    source = model or str(Path(recipe.out) / MODEL)
+    if model is None and not Path(source).is_dir():
+        raise RecipeError(
+            f"{source} is not there: train the recipe's model first, or name another with --model"
+        )
+    with joined(recipe.threads, recipe.deterministic) as ranks:
+        loaded = checkpoint.load(source).to(ranks.device)
+        folder = recipe.data.dev_folder or recipe.data.folder[0].folder
+        metadata = open_split(folder, split, ("id",)).metadata
+        try:
+            loaded.check_dataset(metadata)
+            collator = make_collator(recipe, loaded, metadata)
+            if positions(loaded, metadata) > loaded.config.max_position_embeddings:
+                raise BatchError(
+                    f"rows of {folder} reach position {positions(loaded, metadata) - 1:,}, {source} has "
+                    f"{loaded.config.max_position_embeddings:,}: encode with a lower encode.max_length"
+                )
+            rows = open_split(folder, split, columns_of(loaded, collator))
+            result = evaluate(
+                loaded,
+                rows,
+                collator,
+                options=options,
+                batch_size=recipe.batch.rows or 32,
+                ranks=ranks,
+                precision=recipe.precision,
+                workers=recipe.workers,
+            )
+        except BatchError as error:
+            raise RecipeError(str(error)) from error
+        if ranks.first:
+            out = str(Path(recipe.out) / f"eval-{split}")
+            write(result, out, {"model": source, "folder": folder, "split": split, "rows": rows.rows})
+            console.print(shown(f"{source} on {rows.name}, {rows.rows:,} rows", result.scores))
+            for name, table in result.tables.items():
+                console.print(_listed(name, table))
+            console.print(f"scores: {files.join(out, METRICS)} · predictions: {files.join(out, PREDICTIONS)}")
+    return result
+
+
+def shown(title: str, scores: Mapping[str, float]) -> Table:
+    """Scores as a table, one a line."""
+    table = Table("score", "", title=title, title_justify="left")
+    for name, value in scores.items():
+        table.add_row(name, f"{value:.4f}")
+    return table
+
+
+def _listed(title: str, rows: list[dict[str, Any]]) -> Table:
+    table = Table(*(rows[0] if rows else ()), title=title, title_justify="left")
+    for row in rows:
+        table.add_row(*(f"{x:.4f}" if isinstance(x, float) else str(x) for x in row.values()))
+    return table

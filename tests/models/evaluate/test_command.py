@@ -1,0 +1,94 @@
+"""`treegraft evaluate`: what it writes and says, on one process and on two."""
+
+from __future__ import annotations
+
+import io
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+from rich.console import Console
+
+from models.evaluate.command import run
+from models.evaluate.measure import Options
+from models.train.reading import RecipeError
+from tests.models.datasets import Datasets
+from tests.models.train import recipes
+from tests.models.train.test_ranks import torchrun
+
+
+def evaluated(recipe: Any, **settings: Any) -> tuple[dict[str, Any], list[dict[str, Any]], str]:
+    """Metrics, predictions and what was said."""
+    said = io.StringIO()
+    split = settings.pop("split", None)
+    run(recipe, split, settings.pop("model", None), Options(**settings), Console(file=said, width=200))
+    out = Path(recipe.out) / f"eval-{split or recipe.data.dev}"
+    lines = (out / "predictions.jsonl").read_text(encoding="utf-8").splitlines()
+    return (
+        json.loads((out / "metrics.json").read_text()),
+        [json.loads(line) for line in lines],
+        said.getvalue(),
+    )
+
+
+def test_a_trained_model_is_evaluated(datasets: Datasets, tmp_path: Path) -> None:
+    keys = {
+        "task": "classify",
+        "data": {"folder": str(datasets["classify"]), "dev": "dev"},
+        "optim": {"steps": 2},
+    }
+    recipes.run(tmp_path, **keys)
+    recipe = recipes.recipe(tmp_path, **keys)
+    told, predictions, said = evaluated(recipe)
+    assert set(told["scores"]) == {"accuracy", "macro_f1", "matthews", "loss"}
+    assert told["rows"] == len(predictions) and told["split"] == "dev"
+    right = sum(row["label"] == row["predicted"] for row in predictions) / len(predictions)
+    assert told["scores"]["accuracy"] == pytest.approx(right)
+    assert "accuracy" in said and "eval-dev/metrics.json" in said and told["classes"][0]["class"] in said
+    on_train, rows, _ = evaluated(recipe, split="train")
+    assert on_train["rows"] == len(rows) > len(predictions)
+
+
+def test_two_processes_count_each_row_once(datasets: Datasets, tmp_path: Path) -> None:
+    """The command itself, under torchrun, with rows that do not divide; windows of a question come from both."""
+    keys = {
+        "task": "span",
+        "data": {"folder": str(datasets["span"]), "dev": "dev"},
+        "optim": {"steps": 1},
+        "batch": {"rows": 6},
+    }
+    recipes.run(tmp_path, **keys)
+    told, predictions, _ = evaluated(recipes.recipe(tmp_path, **keys))
+    out = tmp_path / "out/eval-dev"
+    for name in ("metrics.json", "predictions.jsonl"):
+        (out / name).unlink()
+    done = torchrun("tests.models.train.command", "evaluate", str(tmp_path / "recipe.yaml"))
+    assert done.returncode == 0, done.stderr
+    assert done.stdout.count("scores: ") == 1
+    again = json.loads((out / "metrics.json").read_text(encoding="utf-8"))
+    assert again["scores"] == pytest.approx(told["scores"], abs=1e-5)
+    lines = (out / "predictions.jsonl").read_text(encoding="utf-8").splitlines()
+    kept = ("number", "id", "predicted")
+    assert [[json.loads(line)[key] for key in kept] for line in lines] == [
+        [row[key] for key in kept] for row in predictions
+    ]
+
+
+def test_what_is_wrong_is_said(datasets: Datasets, tmp_path: Path) -> None:
+    data = {"folder": str(datasets["classify"])}
+    recipe = recipes.recipe(tmp_path, task="classify", data=data, optim={"steps": 1})
+    with pytest.raises(RecipeError, match="no split to evaluate on"):
+        evaluated(recipe)
+    with pytest.raises(RecipeError, match="model is not there: train the recipe's model first"):
+        evaluated(recipe, split="dev")
+    recipes.run(tmp_path, task="classify", data=data, optim={"steps": 1})
+    other = recipes.recipe(
+        tmp_path, task="classify", data={"folder": str(datasets["tag"])}, optim={"steps": 1}
+    )
+    with pytest.raises(RecipeError, match="labels"):
+        evaluated(other, split="dev")
+    with pytest.raises(ValueError, match="scheme is 'BMES', expected BIO or BIOES"):
+        Options(scheme="BMES")
+    with pytest.raises(ValueError, match="max_answer_length is 0"):
+        Options(max_answer_length=0)
