@@ -34,6 +34,7 @@ from models.masks import same_sequence
 from models.output import Output, widened
 
 VARIANTS = ("shared", "combo", "hybrid")
+GRANULARITIES = ("both", "fine", "coarse")
 
 _LOSSES: dict[str, Callable[[Output, str, Tensor, Batch], None]] = {
     "classify": add_labels,
@@ -47,7 +48,8 @@ class Ambert(Bert):
     """BERT over fine and coarse tokens.
 
     Options: `coarse_vocab_size`: tokens of the coarse vocabulary (in the dataset's metadata; needed); `variant`: of
-    `VARIANTS`; `agreement`: weight of the distance between both [CLS] in fine-tuning (the paper's lambda).
+    `VARIANTS`; `agreement`: weight of the distance between both [CLS] in fine-tuning (the paper's lambda);
+    `granularity`: `both`, or as an ablation `fine` (BERT, then) or `coarse` alone, of any variant.
 
     Logits are `Bert`'s, of both granularities where they read [CLS], and beside them: `hidden` and `coarse_hidden`;
     `mlm` and `coarse_mlm`; the task's name with `_fine` and `_coarse`.
@@ -55,10 +57,15 @@ class Ambert(Bert):
 
     kind: ClassVar[str] = "ambert"
     tasks: ClassVar[tuple[str, ...]] = ("none", "mlm", "classify", "regress", "tag", "span", "choice")
-    options: ClassVar[dict[str, Any]] = {"coarse_vocab_size": None, "variant": "shared", "agreement": 1.0}
-    view: ClassVar[tuple[str, ...]] = (*FINE, *COARSE)
-    group: ClassVar[str | None] = "coarse"
-    reads: ClassVar[tuple[str, ...]] = (*Bert.reads, *(f"coarse_{name}" for name in Bert.reads))
+    options: ClassVar[dict[str, Any]] = {
+        "coarse_vocab_size": None,
+        "variant": "shared",
+        "agreement": 1.0,
+        "granularity": "both",
+    }
+    view: tuple[str, ...] = (*FINE, *COARSE)
+    group: str | None = "coarse"
+    reads: tuple[str, ...] = (*Bert.reads, *(f"coarse_{name}" for name in Bert.reads))
 
     @classmethod
     def settings_of(cls, config: BertConfig) -> dict[str, Any]:
@@ -71,11 +78,22 @@ class Ambert(Bert):
             )
         if settings["variant"] not in VARIANTS:
             raise ValueError(f"variant is {settings['variant']!r}, expected one of {', '.join(VARIANTS)}")
+        if settings["granularity"] not in GRANULARITIES:
+            known = ", ".join(GRANULARITIES)
+            raise ValueError(f"granularity is {settings['granularity']!r}, expected one of {known}")
+        if settings["granularity"] == "coarse" and settings["task"] in ("tag", "span"):
+            raise ValueError(
+                f"granularity is 'coarse', and labels of task {settings['task']!r} are those of fine tokens: take "
+                "'both' or 'fine'"
+            )
         if settings["agreement"] < 0:
             raise ValueError(f"agreement is {settings['agreement']}, expected a weight of 0 or more")
         return settings
 
     def build(self, config: BertConfig) -> None:
+        if self.settings["granularity"] == "fine":
+            self.group, self.view, self.reads = Bert.group, Bert.view, Bert.reads
+            return super().build(config)
         coarse = copy.deepcopy(config)
         coarse.vocab_size = self.settings["coarse_vocab_size"]
         coarse.pad_token_id = None  # of the fine vocabulary: here that number is any token
@@ -86,8 +104,9 @@ class Ambert(Bert):
         else:
             self.coarse_embeddings = BertEmbeddings(coarse)
         width = config.hidden_size
+        alone = self.settings["granularity"] == "coarse"
         self.add_head(config, width if self.task.pooled or self.task.vocabulary else 2 * width)
-        if self.task.pooled:
+        if self.task.pooled and not alone:
             classes = self.classifier.out_features
             self.coarse_classifier = nn.Linear(width, classes)
             self.joint_classifier = nn.Linear(2 * width, classes)
@@ -97,16 +116,30 @@ class Ambert(Bert):
             self.coarse_decoder = nn.Linear(width, coarse.vocab_size)
             table = "coarse.embeddings" if apart else "coarse_embeddings"
             self._tied_weights_keys = {**TIED, "coarse_decoder.weight": f"{table}.word_embeddings.weight"}
+        return None
+
+    def settle(self) -> None:
+        """Weights of fine tokens are there though coarse ones be alone, so that a checkpoint of both fits; they are
+        not learned, then."""
+        if self.settings["granularity"] != "coarse":
+            return
+        apart = self.settings["variant"] == "combo"
+        (self.bert if apart else self.bert.embeddings).requires_grad_(False)
+        if self.task.vocabulary:
+            (self.cls if apart else self.cls.predictions.decoder).requires_grad_(False)
 
     @property
     def columns(self) -> tuple[str, ...]:
         """As `Bert.columns`; tags and spans read the coarse token that covers each fine one."""
-        return super().columns + (("coarse_index",) if self.task.name in ("tag", "span") else ())
+        beside = self.task.name in ("tag", "span") and self.settings["granularity"] == "both"
+        return super().columns + (("coarse_index",) if beside else ())
 
     @property
     def parts(self) -> tuple[str, ...]:
         """As `Bert.parts`, of both granularities."""
-        name = self.task.name
+        name, granularity = self.task.name, self.settings["granularity"]
+        if granularity != "both":
+            return ("coarse_mlm",) if granularity == "coarse" and self.task.vocabulary else self.task.parts
         if self.task.pooled:
             return name, f"{name}_fine", f"{name}_coarse", "agreement"
         return ("mlm", "coarse_mlm") if self.task.vocabulary else self.task.parts
@@ -121,7 +154,11 @@ class Ambert(Bert):
 
     def forward(self, batch: Batch) -> Output:
         """Loss and logits of a batch; raises as `Bert.forward` does."""
+        if self.settings["granularity"] == "fine":
+            return super().forward(batch)
         self.check(batch)
+        if self.settings["granularity"] == "coarse":
+            return self._coarse_alone(batch)
         fine, coarse = self.encode_both(batch)
         if self.task.pooled:
             return self._fine_tune(fine[:, 0], coarse[:, 0], batch)
@@ -148,12 +185,23 @@ class Ambert(Bert):
             ]
             hidden = self._layers(torch.cat(embedded, 1), {"sequence_id": joined}, "")
             return hidden[:, : batch["input_ids"].shape[1]], hidden[:, batch["input_ids"].shape[1] :]
-        fine, _ = self.encode(batch)
+        return self.encode(batch)[0], self._encode_coarse(batch)
+
+    def _encode_coarse(self, batch: Batch) -> Tensor:
         if self.settings["variant"] == "combo":
             embedded, layers = _embed(self.coarse.embeddings, batch, "coarse_"), self.coarse.encoder
         else:
             embedded, layers = _embed(self.coarse_embeddings, batch, "coarse_"), self.bert.encoder
-        return fine, self._layers(embedded, batch, "coarse_", layers)
+        return self._layers(embedded, batch, "coarse_", layers)
+
+    def _coarse_alone(self, batch: Batch) -> Output:
+        hidden = self._encode_coarse(batch)
+        if self.task.vocabulary:
+            output, labels = Output(), row_labels(batch, "coarse_mlm_labels")
+            predict_tokens(output, "coarse_mlm", self._coarse_tokens, hidden, labels)
+            return output
+        encoder = self.coarse if self.settings["variant"] == "combo" else self.bert
+        return self.task.run(self, hidden, encoder.pooler(hidden) if self.task.pooled else None, batch)
 
     def _layers(self, embedded: Tensor, batch: Batch, prefix: str, layers: nn.Module | None = None) -> Tensor:
         seen = same_sequence.attention(batch, self.config, dtype=embedded.dtype, prefix=prefix)

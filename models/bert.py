@@ -41,9 +41,9 @@ class Bert(BertPreTrainedModel):
     kind: ClassVar[str] = "bert"
     tasks: ClassVar[tuple[str, ...]] = tuple(TASKS)
     options: ClassVar[dict[str, Any]] = {}
-    view: ClassVar[tuple[str, ...]] = FINE
-    group: ClassVar[str | None] = None
-    reads: ClassVar[tuple[str, ...]] = ("input_ids", "token_type_ids", "position_ids", "sequence_id")
+    view: tuple[str, ...] = FINE
+    group: str | None = None
+    reads: tuple[str, ...] = ("input_ids", "token_type_ids", "position_ids", "sequence_id")
     drawn: tuple[str, ...] = ()
 
     def __init__(self, config: BertConfig) -> None:

@@ -29,12 +29,14 @@ from models.bert_batch import FINE, SYNTAX, Batch
 from models.masks import same_sequence, syntax
 
 AGGREGATIONS = ("fixed", "learned", "concat")
+DIRECTIONS = ("ancestors", "descendants", "none")
 
 
 class SGNet(Bert):
     """BERT with a syntax-guided layer.
 
-    Options: `direction`: `ancestors` (a word sees its heads: the published model) or `descendants`; `aggregation`:
+    Options: `direction`: `ancestors` (a word sees its heads: the published model), `descendants`, or `none`: all see
+    all, so one layer more and no parse, which then is not needed (an ablation); `aggregation`:
     `fixed` (alpha H + (1 - alpha) H'), `learned`, or `concat` ([H; H'], twice as wide, a variant of the paper);
     `alpha`: weight of H where it is fixed; `softmax`: of the syntax-guided layer.
     """
@@ -47,9 +49,9 @@ class SGNet(Bert):
         "alpha": 0.5,
         "softmax": True,
     }
-    view: ClassVar[tuple[str, ...]] = (*FINE, *SYNTAX)
-    group: ClassVar[str | None] = "syntax"
-    reads: ClassVar[tuple[str, ...]] = (*Bert.reads, "dfs_in", "dfs_out")
+    view: tuple[str, ...] = (*FINE, *SYNTAX)
+    group: str | None = "syntax"
+    reads: tuple[str, ...] = (*Bert.reads, "dfs_in", "dfs_out")
 
     @classmethod
     def settings_of(cls, config: BertConfig) -> dict[str, Any]:
@@ -61,7 +63,10 @@ class SGNet(Bert):
             )
         if not 0 <= settings["alpha"] <= 1:
             raise ValueError(f"alpha is {settings['alpha']}, expected a share from 0 to 1")
-        syntax(settings["direction"])
+        if settings["direction"] not in DIRECTIONS:
+            raise ValueError(
+                f"direction is {settings['direction']!r}, expected one of {', '.join(DIRECTIONS)}"
+            )
         return settings
 
     def build(self, config: BertConfig) -> None:
@@ -75,10 +80,13 @@ class SGNet(Bert):
         if wide and self.task.pooled:
             self.wide_pooler = nn.Linear(2 * width, width)
         self.add_head(config, 2 * width if wide and not self.task.pooled else width)
+        if self.settings["direction"] == "none":
+            self.group, self.view, self.reads = Bert.group, Bert.view, Bert.reads
 
     def encode(self, batch: Batch) -> tuple[Tensor, Tensor | None]:
         hidden, _ = super().encode(batch)
-        mask = same_sequence & syntax(self.settings["direction"])
+        direction = self.settings["direction"]
+        mask = same_sequence if direction == "none" else same_sequence & syntax(direction)
         soft = self.settings["softmax"]
         seen = mask.attention(batch, self.config, dtype=hidden.dtype) if soft else mask.dense(batch)
         both = self.aggregate(hidden, self.syntax_layer(hidden, seen))
