@@ -78,7 +78,7 @@ def test_two_processes_count_each_row_once(datasets: Datasets, tmp_path: Path) -
 def test_what_is_wrong_is_said(datasets: Datasets, tmp_path: Path) -> None:
     data = {"folder": str(datasets["classify"])}
     recipe = recipes.recipe(tmp_path, task="classify", data=data, optim={"steps": 1})
-    with pytest.raises(RecipeError, match="no split to evaluate on"):
+    with pytest.raises(RecipeError, match="no split is named"):
         evaluated(recipe)
     with pytest.raises(RecipeError, match="model is not there: train the recipe's model first"):
         evaluated(recipe, split="dev")

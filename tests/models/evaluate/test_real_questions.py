@@ -20,7 +20,10 @@ from tests.models.tiny import tiny
 
 @pytest.mark.parametrize(
     ("source", "language", "script"),
-    [("sgnet/squad_sample.json", "en", "squad"), ("cmrc/cmrc2018_trial.json", "zh", "cmrc")],
+    [
+        ("sgnet/squad_sample.json", "en", "squad"),
+        pytest.param("cmrc/cmrc2018_trial.json", "zh", "cmrc", marks=pytest.mark.heavy),
+    ],
 )
 def test_gold_spans_of_windows_give_the_gold_answers(
     real_data: Path, tmp_path: Path, source: str, language: str, script: str

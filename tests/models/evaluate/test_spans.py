@@ -69,7 +69,7 @@ def test_the_best_window_and_the_lowest_none() -> None:
         ("r#0", 1.0, []),
         ("r#0#0", 7.0, [(1.0, 4, 5)]),
     )
-    got = best_of_windows(table, 3).to_pylist()
+    got = best_of_windows(table, 4).to_pylist()
     assert [row["id"] for row in got] == ["q#1", "r", "r#0"]
     assert got[0]["answer"] == "234"
     assert got[0]["none_score"] == pytest.approx(2.5 - 4)
@@ -77,6 +77,7 @@ def test_the_best_window_and_the_lowest_none() -> None:
         ("234", 4, 12, 15),
         ("12", 3, 1, 3),
         ("1", 3, 11, 12),
+        ("0", 1, 0, 1),
     ]
     assert (got[1]["answer"], got[1]["none_score"], got[1]["best"]) == ("", math.inf, [])
     assert (got[2]["answer"], got[2]["none_score"], got[2]["number"]) == ("4", 6, 3)
