@@ -14,18 +14,21 @@ from torch import Tensor
 from models.ambert import Ambert
 from models.bert import Bert
 from models.collate.collator import Collator
+from models.collate.kinds import Kinds
+from models.collate.mlm import Masking
 from models.collate.pack import Packing
-from models.collate.sequences import Sequences
+from models.collate.sequences import Step
 from models.kbert import KBert
 from models.sgnet import SGNet
 from models.stream.loader import Loader
 from models.stream.open import open_split
 from models.stream.shards import Split
+from models.unilm import UniLM
 from tests.models.collate import literal
 from tests.models.datasets import Datasets
 from tests.models.tiny import tiny
 
-MODELS: tuple[type[Bert], ...] = (Bert, KBert, SGNet, Ambert)
+MODELS: tuple[type[Bert], ...] = (Bert, KBert, UniLM, SGNet, Ambert)
 SOURCES = {
     "none": "seq2seq",
     "mlm": "pretrain",
@@ -38,20 +41,12 @@ CASES = [(model, task) for model in MODELS for task in model.tasks]
 named = pytest.mark.parametrize("model, task", CASES, ids=[f"{m.kind}-{t}" for m, t in CASES])
 
 
-class Blanks:
-    """A step: every fifth token is to be predicted, of coarse ones as well."""
-
-    columns = ()
-
-    def __call__(self, sequences: Sequences) -> Sequences:
-        def blanked(lists: Any) -> Any:
-            ids = lists.columns["input_ids"]
-            return lists.having(mlm_labels=np.where(lists.places % 5 == 2, ids, -100))
-
-        coarse = None if sequences.coarse is None else blanked(sequences.coarse)
-        return Sequences(
-            sequences.rows, sequences.row, blanked(sequences.fine), coarse, dict(sequences.scalars)
-        )
+def steps_of(made: Bert, metadata: Mapping[str, Any]) -> tuple[Step, ...]:
+    """What a model that predicts tokens is trained with."""
+    if not made.task.vocabulary:
+        return ()
+    masking = Masking.of(metadata, seed=3, coarse=made.group == "coarse")
+    return (Kinds(seed=3), masking) if isinstance(made, UniLM) else (masking,)
 
 
 def source_of(task: str, model: type[Bert]) -> str:
@@ -78,8 +73,7 @@ def prepared(
     folder = str(datasets[source_of(task, model)])
     meta = open_split(folder, "train").metadata
     made = built(model, task, meta["vocab_size"], meta["coarse_vocab_size"], len(meta["labels"] or ()))
-    steps = (Blanks(),) if made.task.vocabulary else ()
-    collator = Collator.of(made, steps=steps, **settings)
+    collator = Collator.of(made, steps=steps_of(made, meta), **settings)
     split = open_split(folder, "train", collator.columns)
     collator.check_dataset(split.metadata)
     made.check_dataset(split.metadata)
