@@ -28,8 +28,9 @@ from models.stream.shards import Split
 
 T = TypeVar("T")
 STATE_VERSION = 1
-_ROWS_AT_ONCE, _BATCHES_AT_ONCE = 1024, 32
-"""Most rows and batches of a handful, which a worker ships at once; one batch whatever its rows."""
+_ROWS_AT_ONCE, _BYTES_AT_ONCE, _BATCHES_AT_ONCE = 1024, 1 << 24, 32
+"""What is a handful of batches, which a worker ships at once: as soon as it has so many rows, of so many bytes in the
+files on the average, or batches."""
 _HANDFULS_READ = 4
 """Handfuls that are read at once: a call for some thousand rows costs little more than one for a few hundred."""
 _ALIGNMENT = 64
@@ -196,14 +197,22 @@ class _Reader(Generic[T]):
 
         A batch is made when it is asked for, so that it finds the memory of the one before it in the processor's cache.
         """
-        steps = self.batches.steps(cursor)
-        count = min(max(_ROWS_AT_ONCE * self.batches.ranks // self.batches.size, 1), _BATCHES_AT_ONCE)
-        every = (list(islice(steps, count)) for _ in itertools.count())
+        every = self._every(self.batches.steps(cursor))
         mine = islice(every, worker, None, workers)
         while True:
-            batches = self._read(list(chain.from_iterable(islice(mine, _HANDFULS_READ))))
-            for _ in range(_HANDFULS_READ):
-                yield islice(batches, count)
+            some = list(islice(mine, _HANDFULS_READ))
+            batches = self._read(list(chain.from_iterable(some)))
+            for handful in some:
+                yield islice(batches, len(handful))
+
+    def _every(self, steps: Iterator[Step]) -> Iterator[list[Step]]:
+        """All handfuls, the same in every worker: by rows and batches that all know, not by what is found in files."""
+        rows = max(min(_ROWS_AT_ONCE, _BYTES_AT_ONCE // self.split.row_bytes), 1) * self.batches.ranks
+        while True:
+            handful, count = [next(steps)], 0
+            while (count := count + len(handful[-1].rows)) < rows and len(handful) < _BATCHES_AT_ONCE:
+                handful.append(next(steps))
+            yield handful
 
     def _read(self, steps: list[Step]) -> Iterator[tuple[T, Cursor]]:
         shares = [self.batches.share(step, self.rank) for step in steps]

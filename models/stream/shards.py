@@ -45,6 +45,11 @@ class Shard:
     mapped: Mapped | None = None
     used: int = 0
 
+    @property
+    def bytes(self) -> int:
+        """Size of the file."""
+        return self.record.bytes if self.record else Path(self.path).stat().st_size
+
     def open(self, schema: pa.Schema | None = None) -> Mapped:
         """The shard, mapped; ShardError where it is not as its manifest says."""
         record = self.record
@@ -78,6 +83,7 @@ class Split:
     Attributes:
         name: folder and split, for messages.
         rows: number of rows, at least 1.
+        row_bytes: what a row takes in the files, of all their columns, on the average.
         columns: names of the columns that `take` reads.
         schema: their types.
         shards: where the rows lie, none of them empty.
@@ -107,6 +113,7 @@ class Split:
         self._lists = [name for name, kind in self._kinds.items() if kind.is_list]
         self._ends = np.cumsum([shard.rows for shard in shards], dtype=np.int64)
         self.rows = int(self._ends[-1])
+        self.row_bytes = sum(shard.bytes for shard in shards) // self.rows + 1
         self._lazy = any(shard.cache is not None for shard in shards)
         self._clock = 0
         self._table: _Table | None = None

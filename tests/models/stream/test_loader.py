@@ -419,3 +419,21 @@ def test_a_position_alone_says_what_a_mixture_draws(weights: list[float], data: 
 def test_bad_mixtures(count: int, weights: list[float], message: str) -> None:
     with pytest.raises(ValueError, match=message):
         Mixture([Order("block", 5)] * count, weights)
+
+
+@pytest.mark.parametrize("grouping", [None, ByLength()])
+def test_rows_that_are_large_are_read_a_few_at_a_time(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, grouping: ByLength | None
+) -> None:
+    """So memory is bounded by bytes, not by rows of any length; and the batches are those of small rows."""
+    large = make_split(tmp_path, COUNT)
+    assert large.row_bytes > 20
+    settings: dict[str, Any] = {"batch_size": 2, "grouping": grouping, **SETTINGS}
+    expected = list(map(seen, Loader(large, **settings)))
+    asked, take = [], large.take
+    monkeypatch.setattr(large, "take", lambda rows, *more: asked.append(len(rows)) or take(rows, *more))
+    large.row_bytes = 1 << 22  # 4 MiB: 4 rows are 16 MiB
+    batches = Loader(large, **settings)
+    assert list(map(seen, batches)) == expected
+    most = max(len(numbers) for numbers, *_ in expected)
+    assert max(asked) <= 4 * (4 + most - 1)
