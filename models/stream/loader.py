@@ -8,7 +8,6 @@ each takes every n-th handful of batches, and ships it as one block of memory.
 from __future__ import annotations
 
 import io
-import itertools
 import os
 import pickle
 from collections.abc import Callable, Iterable, Iterator, Mapping
