@@ -200,8 +200,8 @@ class Ambert(Bert):
             output, labels = Output(), row_labels(batch, "coarse_mlm_labels")
             predict_tokens(output, "coarse_mlm", self._coarse_tokens, hidden, labels)
             return output
-        encoder = self.coarse if self.settings["variant"] == "combo" else self.bert
-        return self.task.run(self, hidden, encoder.pooler(hidden) if self.task.pooled else None, batch)
+        pooler = (self.coarse if self.settings["variant"] == "combo" else self.bert).pooler
+        return self.task.run(self, hidden, None if pooler is None else pooler(hidden), batch)
 
     def _layers(self, embedded: Tensor, batch: Batch, prefix: str, layers: nn.Module | None = None) -> Tensor:
         seen = same_sequence.attention(batch, self.config, dtype=embedded.dtype, prefix=prefix)

@@ -55,7 +55,7 @@ class Log:
         self._bar: Progress | None = None
         self._board = None if quiet or not recipe.tensorboard else _board(out / "tensorboard")
         self._began = self._since = time.perf_counter()
-        self._printed, self._said = 0.0, ""
+        self._printed, self._said, self._news = 0.0, "", False
         if not quiet:
             _cut(out / METRICS, start)
 
@@ -98,7 +98,7 @@ class Log:
             self.window, self._since = _empty(), time.perf_counter()
             self._write(line)
             facts = [f"loss {line['loss']:.4f}", f"{line['tokens_per_second']:,.0f} tokens/s"]
-            self._said = " · ".join(facts)
+            self._said, self._news = " · ".join(facts), True
         self._show(step, last=step == self._steps)
 
     def dev(self, step: int, scores: Mapping[str, float]) -> None:
@@ -133,8 +133,8 @@ class Log:
         facts = f"{self._said} · {_duration(left)} left" if self._said else ""
         if self._bar is not None:
             self._bar.update(self._task, completed=step, facts=facts)
-        elif facts and (last or now - self._printed >= _PLAIN_SECONDS):
-            self._printed = now
+        elif self._news and (last or now - self._printed >= _PLAIN_SECONDS):
+            self._printed, self._news = now, False
             self.say(f"step {step:,}/{self._steps:,} · {self._said if last else facts}")
 
 
