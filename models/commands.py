@@ -131,6 +131,74 @@ def evaluate_(
     )
 
 
+@app.command("generate")
+def generate_(
+    recipe: RecipePath,
+    set_: Set = None,
+    split: Annotated[
+        str | None, typer.Option(help="Split whose sources are read. Default: the recipe's data.dev.")
+    ] = None,
+    model: Annotated[str | None, typer.Option(help="Folder of a model, instead of the recipe's own.")] = None,
+    beam_size: Annotated[
+        int, typer.Option(min=1, help="Texts that are followed at a time; 1 takes the best token each time.")
+    ] = 1,
+    length_penalty: Annotated[
+        float, typer.Option(min=0.0, help="Exponent by which longer texts are favoured; 0: not at all.")
+    ] = 0.0,
+    max_target_length: Annotated[
+        int | None,
+        typer.Option(
+            min=1,
+            help="Most tokens of a text. Default: 64, or less (16 at least) where the longest source leaves less.",
+        ),
+    ] = None,
+    min_length: Annotated[int, typer.Option(min=0, help="Fewest tokens of a text.")] = 0,
+    no_repeat_ngram_size: Annotated[
+        int, typer.Option(min=0, help="No so many tokens in a row occur twice in a text; 0: they may.")
+    ] = 0,
+    n_best: Annotated[int, typer.Option(min=1, help="Texts that are written of a row, the best ones.")] = 1,
+) -> None:
+    """Texts that a trained UniLM writes for the sources of a split, and their ROUGE and BLEU.
+
+    Sources are rows of task seq2seq. The recipe is the one that the model was fine-tuned by:
+
+    \b
+        model: unilm
+        task: mlm               # of targets, the rest of the row given
+        init: out/my-unilm/model
+        data: {folder: out/summaries, split: train, dev: dev}
+        optim: {lr: 3e-5, epochs: 10}
+        out: out/summaries-unilm
+
+    \b
+        treegraft finetune summaries.yaml
+        treegraft generate summaries.yaml --beam-size 5 --length-penalty 1 --max-target-length 32
+
+    OUT/generate-SPLIT gets generated.jsonl, a row a line (id, source, reference, hypotheses with their scores, the
+    best first), and metrics.json: ROUGE-1, ROUGE-2, ROUGE-L and BLEU of the best, from 0 to 1. The reference is the
+    whole target, also where the row holds it cut. Sources without targets are written for all the same: rows of
+    task classify with one text.
+
+    Rows are read --set batch.rows=64 at a time, which changes no text.
+    """
+    _need_torch()
+    from rich.console import Console
+
+    from models.generate.command import run
+    from models.train.reading import load_recipe
+
+    settings = {
+        "beam_size": beam_size,
+        "length_penalty": length_penalty,
+        "max_target_length": max_target_length,
+        "min_length": min_length,
+        "no_repeat_ngram_size": no_repeat_ngram_size,
+        "n_best": n_best,
+    }
+    out, err = (Console(stderr=e, markup=False, emoji=False, highlight=False) for e in (False, True))
+    run(load_recipe(recipe, list(set_ or ())), split, model, settings, out, err)
+
+
 def _train(command: str, path: Path, changes: list[str] | None, out: str | None, overwrite: bool) -> None:
     _need_torch()
     from rich.console import Console
@@ -144,12 +212,8 @@ def _train(command: str, path: Path, changes: list[str] | None, out: str | None,
         hint = f": run `treegraft {other}`" if other else f", expected one of {', '.join(_TASKS[command])}"
         raise RecipeError(f"recipe {path}: task {recipe.task!r} is not for `treegraft {command}`{hint}")
     import torch
-    from transformers.utils import logging
 
     from models.train.loop import train
-
-    logging.disable_progress_bar()  # one for every file that is written
-    logging.set_verbosity_error()  # the run itself says which weights are new
 
     console = Console(stderr=True, markup=False, emoji=False, highlight=False)
     try:
@@ -162,5 +226,10 @@ def _train(command: str, path: Path, changes: list[str] | None, out: str | None,
 
 
 def _need_torch() -> None:
+    """Raise MissingError unless there is torch; transformers is told to be quiet."""
     if importlib.util.find_spec("torch") is None or importlib.util.find_spec("transformers") is None:
         raise MissingError("training needs torch and transformers: pip install 'treegraft[train]'")
+    from transformers.utils import logging
+
+    logging.disable_progress_bar()  # one for every file that is read or written
+    logging.set_verbosity_error()  # the run itself says which weights are new

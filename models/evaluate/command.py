@@ -36,14 +36,7 @@ def run(recipe: Recipe, split: str | None, model: str | None, options: Options, 
         RecipeError: no split is named; there is no trained model; model and dataset do not fit; or what `open_split`
             and `load` raise, ValueErrors all of them.
     """
-    split = split or recipe.data.dev
-    if split is None:
-        raise RecipeError("no split to evaluate on: name data.dev in the recipe, or give --split")
-    source = model or str(Path(recipe.out) / MODEL)
-    if model is None and not Path(source).is_dir():
-        raise RecipeError(
-            f"{source} is not there: train the recipe's model first, or name another with --model"
-        )
+    source, split = asked(recipe, split, model)
     with joined(recipe.threads, recipe.deterministic) as ranks:
         loaded = checkpoint.load(source).to(ranks.device)
         folder = recipe.data.dev_folder or recipe.data.folder[0].folder
@@ -72,16 +65,37 @@ def run(recipe: Recipe, split: str | None, model: str | None, options: Options, 
         if ranks.first:
             out = str(Path(recipe.out) / f"eval-{split}")
             write(result, out, {"model": source, "folder": folder, "split": split, "rows": rows.rows})
-            console.print(shown(f"{source} on {rows.name}, {rows.rows:,} rows", result.scores))
+            console.print(f"{source} on {rows.name}, {rows.rows:,} rows", soft_wrap=True)
+            console.print(shown(result.scores))
             for name, table in result.tables.items():
                 console.print(_listed(name, table))
-            console.print(f"scores: {files.join(out, METRICS)} · predictions: {files.join(out, PREDICTIONS)}")
+            told = f"scores: {files.join(out, METRICS)} · predictions: {files.join(out, PREDICTIONS)}"
+            console.print(told, soft_wrap=True)
+            if metadata.get("task") == "seq2seq":
+                console.print(
+                    "These are scores of masked tokens, their neighbours given. Texts are written, and measured by "
+                    "ROUGE and BLEU, by `treegraft generate` with the same recipe.",
+                    soft_wrap=True,
+                )
     return result
 
 
-def shown(title: str, scores: Mapping[str, float]) -> Table:
+def asked(recipe: Recipe, split: str | None, model: str | None) -> tuple[str, str]:
+    """The model's folder and the split. Raises RecipeError where no split is named or no model was trained."""
+    split = split or recipe.data.dev
+    if split is None:
+        raise RecipeError("no split is named: write data.dev in the recipe, or give --split")
+    source = model or str(Path(recipe.out) / MODEL)
+    if model is None and not Path(source).is_dir():
+        raise RecipeError(
+            f"{source} is not there: train the recipe's model first, or name another with --model"
+        )
+    return source, split
+
+
+def shown(scores: Mapping[str, float]) -> Table:
     """Scores as a table, one a line."""
-    table = Table("score", "", title=title, title_justify="left")
+    table = Table("score", "")
     for name, value in scores.items():
         table.add_row(name, f"{value:.4f}")
     return table

@@ -113,13 +113,15 @@ def evaluate(
     return Result(scores, result.predictions, result.tables)
 
 
-def write(result: Result, folder: str, facts: Mapping[str, Any] | None = None) -> None:
+def write(
+    result: Result, folder: str, facts: Mapping[str, Any] | None = None, predictions: str = PREDICTIONS
+) -> None:
     """Write `metrics.json` (scores, tables, `facts` beside them) and `predictions.jsonl`, a row a line, to a folder.
 
     What is no finite number is null. Either file is whole or is not there.
     """
     files.make_dirs(folder)
-    with files.write_atomic(files.join(folder, PREDICTIONS)) as file:
+    with files.write_atomic(files.join(folder, predictions)) as file:
         for batch in result.predictions.to_batches(_ROWS_AT_ONCE):
             file.writelines(_line(row) + b"\n" for row in batch.to_pylist())
     with files.write_atomic(files.join(folder, METRICS)) as file:

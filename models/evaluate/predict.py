@@ -97,13 +97,17 @@ def predict(
             tables.append(read.filter(pa.array(rows.weight > 0)))
     finally:
         model.train(training)
-    own = pa.concat_tables(tables)
     means = _Losses.mean(ranks.gather(losses))
+    return Predictions(collected(pa.concat_tables(tables), ranks), means)
+
+
+def collected(own: pa.Table, ranks: Ranks) -> pa.Table:
+    """The table rows of all processes by `number`, in the first process; in the others none."""
     if ranks.count == 1:
-        return Predictions(own.sort_by("number"), means)
+        return own.sort_by("number")
     parts: list[Any] | None = [None] * ranks.count if ranks.first else None
     distributed.gather_object(own, parts)  # the first process alone has to hold them all
-    return Predictions(own.slice(0, 0) if parts is None else pa.concat_tables(parts).sort_by("number"), means)
+    return own.slice(0, 0) if parts is None else pa.concat_tables(parts).sort_by("number")
 
 
 class _Losses:

@@ -1,1 +1,2 @@
-"""Generation with UniLM: `search` finds the best targets, `decoder` predicts their next tokens."""
+"""Generation with UniLM: `search` finds the best targets, `decoder` predicts their next tokens; `command` does so for
+a whole split, and `spelling` makes text of tokens."""

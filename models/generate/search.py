@@ -16,6 +16,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from models.bert import Bert
 from models.bert_batch import Batch, BatchError
 from models.generate.decoder import Decoder, pick
 from models.output import widened
@@ -127,6 +128,15 @@ class Generated:
         return [[t[:n] for t, n, there in zip(*row, strict=True) if there] for row in found]
 
 
+def able(model: Bert) -> UniLM:
+    """The model, if it can generate. Raises ValueError unless it is a UniLM with the head that predicts tokens."""
+    if not isinstance(model, UniLM) or not model.task.vocabulary:
+        raise ValueError(
+            f"model {model.kind!r} of task {model.task.name!r} cannot generate: load it as model 'unilm', task 'mlm'"
+        )
+    return model
+
+
 @torch.no_grad()
 def generate(model: UniLM, batch: Batch, search: Search) -> Generated:
     """Answers to the sources of a batch, one sequence a row.
@@ -139,10 +149,7 @@ def generate(model: UniLM, batch: Batch, search: Search) -> Generated:
         BatchError: the batch does not fit the model, a row is packed, or source and target are longer than the
             model's positions.
     """
-    if not isinstance(model, UniLM) or not model.task.vocabulary:
-        raise ValueError(
-            f"model {model.kind!r} of task {model.task.name!r} cannot generate: load it as model 'unilm', task 'mlm'"
-        )
+    able(model)
     model.check(batch)
     source = _source(batch)
     last = batch["position_ids"].masked_fill(~source, -1).amax(1)

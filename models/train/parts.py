@@ -54,7 +54,7 @@ def make_model(recipe: Recipe, split: Split, resumed: str | None = None) -> Bert
             made = checkpoint.new(config, recipe.model, recipe.task, labels=labels, **options)
         else:
             assert recipe.init is not None  # the recipe saw to it
-            _same_tokens(recipe.init, recipe.data.folder[0].folder)
+            same_tokens(recipe.init, recipe.data.folder[0].folder)
             made = checkpoint.load(recipe.init, recipe.model, recipe.task, labels=labels, **options)
         made.check_dataset(metadata)
     except (checkpoint.CheckpointError, BatchError) as error:
@@ -92,7 +92,7 @@ def _config(new: New, metadata: Mapping[str, Any]) -> BertConfig:
     )
 
 
-def _same_tokens(init: str, folder: str) -> None:
+def same_tokens(init: str, folder: str) -> None:
     """Raise RecipeError where checkpoint and dataset both say what their tokens are, and say differently."""
     ours, theirs = _tokens(init), _tokens(folder)
     if ours is None or theirs is None:
