@@ -14,15 +14,11 @@ import pytest
 import yaml
 from safetensors.torch import load_file
 
-from tests.integration.test_cli import COMMAND, SAMPLES
+from tests.integration.test_cli import COMMAND, SAMPLES, treegraft
 
 ROOT = Path(__file__).parents[2]
 RECIPES = ROOT / "recipes"
 STEPS = 60
-
-
-def treegraft(*words: object, cwd: Path) -> subprocess.CompletedProcess[str]:
-    return subprocess.run([*COMMAND, *map(str, words)], cwd=cwd, capture_output=True, text=True, timeout=900)
 
 
 @pytest.fixture(scope="module")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import shutil
+import sys
 
 import pytest
 import torch
@@ -258,3 +259,34 @@ def test_other_ways_to_compute(datasets, tmp_path, keys):
     out, _ = run(tmp_path / "other", **pretraining(datasets) | keys)
     one, other = metrics(plain)[0]["loss"], metrics(out)[0]["loss"]
     assert one == pytest.approx(other, rel=0.02 if keys != {"checkpointing": True} else 1e-6)
+
+
+@pytest.mark.parametrize(
+    "model, task, source, keys",
+    [
+        ("unilm", "pretrain", "pretrain", {}),
+        ("unilm", "mlm", "pretrain", {"kinds": {"left_to_right": 1}, "batch": {"tokens": 900, "pack": 200}}),
+        ("unilm", "mlm", "seq2seq", {"masking": {"rate": 0.5}}),
+        ("kbert", "tag", "tag", {"batch": {"rows": 8, "pack": 250}}),
+        ("kbert", "classify", "classify", {"options": {"soft_positions": False}}),
+        ("sgnet", "span", "span", {"options": {"direction": "none"}}),
+        ("sgnet", "choice", "choice", {"batch": {"tokens": 3000}}),
+        ("ambert", "mlm", "pretrain", {"options": {"variant": "hybrid"}}),
+        ("ambert", "classify", "classify", {"options": {"granularity": "coarse"}}),
+    ],
+)
+def test_every_system_runs_and_its_folder_is_the_same_model(datasets, tmp_path, model, task, source, keys):
+    data = {"folder": str(datasets[source])}
+    out, _ = run(
+        tmp_path, **{"model": model, "task": task, "data": data, "optim": {"lr": 1e-3, "steps": 3}} | keys
+    )
+    assert len(metrics(out)) == 3 and metrics(out)[-1]["grad_norm"] > 0
+    made = checkpoint.load(out / "model")
+    assert (made.kind, made.task.name) == (model, task) and not made.drawn
+    assert all(made.settings[name] == value for name, value in keys.get("options", {}).items())
+
+
+def test_without_tensorboard_the_line_is_named_that_installs_it(datasets, tmp_path, monkeypatch):
+    monkeypatch.setitem(sys.modules, "torch.utils.tensorboard", None)
+    with pytest.raises(ValueError, match=r"pip install 'treegraft\[tensorboard\]'"):
+        run(tmp_path, **pretraining(datasets, tensorboard=True))
