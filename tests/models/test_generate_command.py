@@ -107,6 +107,17 @@ def test_texts_are_those_of_each_row_alone_whatever_the_batches(datasets: Datase
         ]
 
 
+def test_half_precision_scores_nearly_the_same(datasets: Datasets, tmp_path: Path) -> None:
+    recipe = untrained(tmp_path, datasets["seq2seq"])
+    full, half = (
+        generated(recipe.model_copy(update={"precision": name}), max_target_length=1)[1]
+        for name in ("fp32", "bf16")
+    )
+    scores = [torch.tensor([row["hypotheses"][0]["score"] for row in rows]) for rows in (full, half)]
+    assert not torch.equal(*scores)
+    torch.testing.assert_close(*scores, atol=0.1, rtol=0)
+
+
 def test_scores_are_of_the_best_text_and_the_whole_reference(
     preprocessed: Preprocessed, tmp_path: Path
 ) -> None:
