@@ -12,6 +12,8 @@ from pathlib import Path
 import pytest
 from hypothesis import settings
 
+from tests.models.datasets import Datasets
+
 REAL_DATA = Path(__file__).parents[2] / "shared/data"
 
 # CI repeats the same examples, so that a failure there is the change's own; elsewhere every run looks further.
@@ -26,6 +28,13 @@ def real_data() -> Path:
     if not REAL_DATA.is_dir():
         pytest.skip(f"no real data at {REAL_DATA}")
     return REAL_DATA
+
+
+@pytest.fixture(scope="session")
+def datasets(tmp_path_factory: pytest.TempPathFactory) -> Datasets:
+    """Folders of real datasets by task, made of the embedded samples when they are asked for."""
+    own = tmp_path_factory.getbasetemp()
+    return Datasets((own.parent if "PYTEST_XDIST_WORKER" in os.environ else own) / "datasets")
 
 
 @pytest.fixture(scope="session")

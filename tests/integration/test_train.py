@@ -41,9 +41,9 @@ def losses(out: Path, name: str = "loss") -> list[float]:
 
 
 def test_from_raw_text_to_a_classifier(home: Path) -> None:
-    done = treegraft(
-        "pretrain", "recipes/bert-pretrain.yaml", "--set", "optim.epochs=6", "--set", "threads=1", cwd=home
-    )
+    fewer = ("data.folder=out/zh-pretrain", "optim.epochs=6", "threads=1")
+    changes = [word for change in fewer for word in ("--set", change)]
+    done = treegraft("pretrain", "recipes/bert-pretrain.yaml", *changes, cwd=home)
     assert done.returncode == 0, done.stderr
     out = home / "out/runs/bert-pretrain"
     assert f"trained model: {out}/model" in done.stdout and "steps" not in done.stdout
