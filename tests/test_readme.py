@@ -81,9 +81,10 @@ def test_every_link_and_command_exists() -> None:
     makefile = (root / "Makefile").read_text(encoding="utf-8")
     for target in re.findall(r"(?:^    |`)make ([a-z]+)\b", text, re.MULTILINE):
         assert re.search(rf"^{target}:", makefile, re.MULTILINE), f"make {target}"
-    cli = "".join(f.read_text(encoding="utf-8") for f in (root / "pipelines").glob("*.py"))
+    rooms = [*(root / "pipelines").glob("*.py"), *(root / "models").glob("commands*")]
+    cli = "".join(f.read_text(encoding="utf-8") for f in rooms)
     for command in set(re.findall(r"^treegraft ([a-z]+)", text, re.MULTILINE)):
-        assert f"def {command}(" in cli or f'name="{command}"' in cli, command
+        assert any(f"{so}{command}{then}" in cli for so, then in (("def ", "("), ('"', '"'))), command
 
 
 def test_the_masks_shown_are_the_masks() -> None:
