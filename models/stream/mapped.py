@@ -145,7 +145,7 @@ class Mapped:
         """Values and offsets (from 0) of rows start..stop-1 of a list column of a record batch, where they lie."""
         column = self.batches[batch].column(name)
         buffers = column.buffers()
-        offsets = np.frombuffer(buffers[1], np.int32)[start : stop + 1].astype(np.int64)
+        offsets = np.frombuffer(buffers[1], np.int32, stop + 1 - start, start * 4).astype(np.int64)
         if offsets[0] < 0 or offsets[-1] > len(column.values) or (np.diff(offsets) < 0).any():
             raise damaged(self.path, name)
         low, high = int(offsets[0]), int(offsets[-1])
@@ -158,7 +158,7 @@ class Mapped:
             ]
             values = values.astype(bool)
         else:
-            values = np.frombuffer(buffers[3], kind.dtype)[low:high]
+            values = np.frombuffer(buffers[3], kind.dtype, high - low, low * kind.dtype.itemsize)
         return values, offsets - low
 
     def text(self, name: str, batch: int, rows: Ints) -> pa.Array:
