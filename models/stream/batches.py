@@ -15,7 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from corpora.ragged import Ints
-from models.stream.order import Ordering
+from models.stream.order import Ordering, check_whole
 
 Ends = Literal["pad", "drop"]
 _AHEAD = 4096
@@ -88,10 +88,8 @@ class Batches:
     def __post_init__(self) -> None:
         if self.ends not in ("pad", "drop"):
             raise ValueError(f"ends {self.ends!r} is not known; known are 'pad' and 'drop'")
-        if self.ranks < 1:
-            raise ValueError(f"ranks must be at least 1, found {self.ranks}")
-        if self.size < 1:
-            raise ValueError(f"batch_size must be at least 1, found {self.size}")
+        check_whole("ranks", self.ranks, 1)
+        check_whole("batch_size", self.size, 1)
         if self.grouping is not None:
             if self.ends == "drop":
                 raise ValueError("batches that a grouping makes have no uneven end to drop: use ends 'pad'")
@@ -114,6 +112,19 @@ class Batches:
         if self.grouping is not None:
             return 0
         return (self.order.length if self.ends == "drop" else -self.order.length) % self.size
+
+    def stands(self, cursor: Cursor) -> bool:
+        """Whether a stream of these rows, of batches of any size, can stand there: with a grouping at a batch of a
+        window. (Rows that were ever drawn are counted in int64.)"""
+        epoch, position, batch = cursor
+        length, grouping = self.order.length, self.grouping
+        if position > length or (epoch + 1) * length >= 2**63:
+            return False
+        if grouping is None:
+            return not batch
+        if position == length or position % grouping.window:
+            return False
+        return not batch or batch < len(self._window(epoch, position)[2])
 
     def settled(self, cursor: Cursor) -> Cursor:
         """The same place, at the beginning of the next epoch where it is the end of one."""
@@ -170,7 +181,12 @@ class Batches:
         assert grouping is not None and lengths is not None
         stop = min(start + grouping.window, self.order.length)
         rows, epochs = self.order.draw(epoch, np.arange(start, stop, dtype=np.int64))
-        return rows, epochs, grouping(lengths(rows, grouping.column), epoch, start // grouping.window)
+        batches = grouping(lengths(rows, grouping.column), epoch, start // grouping.window)
+        if (count := sum(map(len, batches))) != len(rows):
+            raise ValueError(
+                f"a grouping must give every row of a window once, {len(rows):,} rows: found {count:,}"
+            )
+        return rows, epochs, batches
 
 
 def _padded(rows: Ints, epochs: Ints, size: int, after: Cursor) -> Step:

@@ -12,7 +12,7 @@ import os
 import pickle
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
-from itertools import chain, islice, starmap
+from itertools import chain, islice
 from typing import Any, Generic, TypeVar, cast
 
 import numpy as np
@@ -21,7 +21,7 @@ from numpy.typing import NDArray
 from torch.utils.data import DataLoader, IterableDataset, get_worker_info
 
 from models.stream.batches import Batches, Cursor, Ends, Grouping, Step
-from models.stream.order import Kind, Order, Ordering
+from models.stream.order import Kind, Order, Ordering, check_whole
 from models.stream.rows import Rows
 from models.stream.shards import Split
 
@@ -39,6 +39,10 @@ class StateError(ValueError):
     """A state that does not fit the stream it is loaded into; the message names what differs."""
 
 
+class WorkerError(OSError):
+    """A worker process ended before its work was done: it was killed, or crashed."""
+
+
 class Loader(Generic[T]):
     """Batches of a split: `for batch in loader` gives the rest of the current epoch, the next loop the next epoch.
 
@@ -47,7 +51,8 @@ class Loader(Generic[T]):
         state = loader.state_dict()       # after the batch last given, also in the middle of an epoch
 
     The batches are the same for any number of workers, and over all ranks for any number of ranks. Every rank
-    takes the same number of steps an epoch.
+    takes the same number of steps an epoch. A loop that is left early, or ended by an error or an interrupt, is no
+    loss: the next one gives the batch after the one last given.
 
     Args:
         split: the rows; of a mixture the joined splits.
@@ -58,12 +63,14 @@ class Loader(Generic[T]):
         grouping: batches of like lengths instead of `batch_size` rows (`Grouping`).
         ends: `pad` or `drop`, see `Batches`; `describe()` says what that means here.
         rank, ranks: which share of every batch is given.
-        workers: processes that read ahead, 0 or more.
+        workers: processes that read ahead, 0 or more. They ship a handful of batches as one block of memory, which
+            stays as long as any tensor of them does: of what is kept for long, keep a copy (`tensor.clone()`).
         block, window: of order `block`: rows of a block, blocks that are mixed.
         pin_memory: workers' batches lie in pinned memory, for copying to a GPU.
 
     Raises:
         ValueError: a setting is wrong, or an epoch would have no batch; the message says which.
+        WorkerError: in a loop, where a worker was killed. Errors of `collate` come as they are.
     """
 
     def __init__(
@@ -83,13 +90,15 @@ class Loader(Generic[T]):
         window: int = 16,
         pin_memory: bool = False,
     ) -> None:
-        if workers < 0:
-            raise ValueError(f"workers must be 0 or more, found {workers}")
-        if not 0 <= rank < max(ranks, 1):
-            raise ValueError(f"rank must be from 0 to ranks - 1 = {ranks - 1}, found {rank}")
         ordering = Order(order, split.rows, seed, block, window) if isinstance(order, str) else order
+        if ordering.rows != split.rows:
+            raise ValueError(
+                f"the order is of {ordering.rows:,} rows, {split.name} has {split.rows:,}: make it of the split's"
+            )
         self._split = split
         self._batches = Batches(ordering, batch_size, ranks, ends, grouping, split.lengths)
+        check_whole("rank", rank, 0, ranks - 1)
+        check_whole("workers", workers, 0)
         self._reader = _Reader(split, self._batches, rank, collate)
         self._workers, self._pin = workers, pin_memory
         self._cursor = Cursor(0, 0)
@@ -107,9 +116,10 @@ class Loader(Generic[T]):
     def __iter__(self) -> Iterator[T]:
         epoch = self._cursor.epoch
         while self._cursor.epoch == epoch:
-            if self._source is None:
-                self._source = self._read()
-            batch, self._cursor = next(self._source)
+            # A source that raises is at its end, whatever it had read ahead: it is kept only when it gave a batch.
+            source, self._source = self._source or self._read(), None
+            batch, self._cursor = next(source)
+            self._source = source
             yield batch
 
     def describe(self) -> str:
@@ -136,11 +146,13 @@ class Loader(Generic[T]):
 
         Raises StateError where the order, its seed, the rows or the grouping differ, or the state is none.
         """
-        if state.get("version") != STATE_VERSION:
+        known = state if isinstance(state, Mapping) else {}
+        version, found, mine = known.get("version"), known.get("stream"), self._identity()
+        if version != STATE_VERSION or not isinstance(found, Mapping):
             raise StateError(
-                f"this is no state of a stream that this release reads: version {state.get('version')!r}"
+                f"this is no state of a stream that this release reads: version {version!r}, expected {STATE_VERSION}, "
+                f"and `stream` is {type(found).__name__}, expected a mapping"
             )
-        found, mine = dict(state.get("stream") or {}), self._identity()
         for key in dict.fromkeys([*mine, *found]):
             if mine.get(key) != found.get(key):
                 raise StateError(
@@ -153,9 +165,10 @@ class Loader(Generic[T]):
                 f"epoch, position and batch of a state must be whole numbers from 0 on, found {numbers}"
             )
         cursor = Cursor(*cast("list[int]", numbers))
-        if cursor.position > self._batches.order.length or (cursor.batch and self._batches.grouping is None):
+        if not self._batches.stands(cursor):
             raise StateError(
-                f"the state stands at {cursor}, outside an epoch of {self._batches.order.length:,} rows"
+                f"the state stands at {cursor}, where no batch of this stream of {self._batches.order.length:,} rows "
+                "an epoch begins: it was changed"
             )
         self._cursor, self._source = self._batches.settled(cursor), None
 
@@ -178,7 +191,7 @@ class Loader(Generic[T]):
             collate_fn=_as_it_is,
             pin_memory=self._pin,
         )
-        return chain.from_iterable(starmap(unpack, loader))
+        return _shipped(loader)
 
 
 @dataclass(frozen=True)
@@ -237,6 +250,21 @@ class _Handfuls(IterableDataset):
 
 def _as_it_is(value: Any) -> Any:
     return value
+
+
+def _shipped(loader: DataLoader[Any]) -> Iterator[Any]:
+    """What workers ship. One that dies is a RuntimeError of torch's, or a broken connection to it."""
+    try:
+        for memory, packed in loader:
+            yield from unpack(memory, packed)
+    except (RuntimeError, OSError, EOFError) as error:
+        if str(error).startswith("Caught "):  # raised in a worker, and passed on by torch
+            raise
+        raise WorkerError(
+            f"a worker process of the loader was killed or crashed ({error}): often memory ran out, of the machine or "
+            "in /dev/shm; take fewer workers, or none. The loader's state is good: the next loop goes on after the "
+            "batch last given"
+        ) from error
 
 
 # --- shipping ---------------------------------------------------------------------------------

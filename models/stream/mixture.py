@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 
 from corpora.ragged import Ints
-from models.stream.order import Order
+from models.stream.order import Order, check_whole
 
 PATTERN = 10_000
 """Positions of the pattern: weights are kept to one in twice this."""
@@ -25,6 +25,7 @@ class Mixture:
 
     Attributes:
         length: positions of an epoch: as many as all splits have rows, unless it is given.
+        rows: rows of all splits.
     """
 
     def __init__(self, orders: Sequence[Order], weights: Sequence[float], length: int | None = None) -> None:
@@ -38,7 +39,8 @@ class Mixture:
             )
         if bad := [w for w in weights if not (math.isfinite(w) and w > 0)]:
             raise ValueError(f"weights of a mixture must be numbers above 0, found {bad[0]!r}")
-        shares = np.asarray(weights, dtype=np.float64) / math.fsum(weights) * PATTERN
+        parts = np.asarray(weights, dtype=np.float64) / max(weights)  # so that no sum is too large
+        shares = parts / math.fsum(parts) * PATTERN
         counts = np.floor(shares).astype(np.int64)
         largest = np.argsort(counts - shares, kind="stable")[: PATTERN - int(counts.sum())]
         counts[largest] += 1
@@ -49,9 +51,8 @@ class Mixture:
             )
         self._orders, self._counts = tuple(orders), counts
         self._first = np.cumsum([0, *(order.length for order in orders)], dtype=np.int64)
-        self._length = int(self._first[-1]) if length is None else length
-        if self._length < 1:
-            raise ValueError(f"an epoch of a mixture must have at least 1 row, found {length}")
+        self._length = self.rows if length is None else length
+        check_whole("length of a mixture", self._length, 1, 2**62)
         # The j-th of a split's n places is best at (j + 1/2) / n of the pattern.
         best = np.concatenate([(np.arange(n) + 0.5) / n for n in counts.tolist()])
         split = np.repeat(np.arange(len(orders)), counts)
@@ -63,6 +64,11 @@ class Mixture:
     def length(self) -> int:
         """Positions of an epoch."""
         return self._length
+
+    @property
+    def rows(self) -> int:
+        """Rows of all splits."""
+        return int(self._first[-1])
 
     @property
     def identity(self) -> dict[str, Any]:

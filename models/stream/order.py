@@ -28,16 +28,26 @@ _TABLE = 2**16
 _ROUNDS = 6
 
 
+def check_whole(what: str, value: object, least: int, most: int = 2**31) -> None:
+    """Raise ValueError unless `value` is a whole number from `least` to `most`; `what` names it."""
+    if isinstance(value, bool) or not isinstance(value, int) or not least <= value <= most:
+        raise ValueError(f"{what} must be a whole number from {least} to {most}, found {value!r}")
+
+
 class Ordering(Protocol):
     """What a stream needs of an order.
 
     Attributes:
         length: positions of an epoch, at least 1.
+        rows: rows of the split it is of: those drawn are 0..rows-1.
         identity: numbers and names that two equal orders share, ready for JSON.
     """
 
     @property
     def length(self) -> int: ...
+
+    @property
+    def rows(self) -> int: ...
 
     @property
     def identity(self) -> dict[str, Any]: ...
@@ -74,11 +84,12 @@ class Order:
             ("block", 1, 2**31),
             ("window", 1, 2**31),
         ):
-            value = getattr(self, name)
-            if isinstance(value, bool) or not isinstance(value, int) or not least <= value <= most:
-                raise ValueError(
-                    f"{name} of an order must be a whole number from {least} to {most}, found {value!r}"
-                )
+            check_whole(f"{name} of an order", getattr(self, name), least, most)
+
+    @property
+    def rows(self) -> int:
+        """All of them stand in an epoch, once each."""
+        return self.length
 
     @property
     def identity(self) -> dict[str, Any]:

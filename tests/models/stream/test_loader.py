@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import json
+import os
 import random
+import signal
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from itertools import chain, islice
@@ -15,9 +17,10 @@ import pytest
 import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from torch.utils.data import get_worker_info
 
 from corpora.ragged import Ints
-from models.stream.loader import Loader, Packer, StateError, unpack
+from models.stream.loader import Loader, Packer, StateError, WorkerError, unpack
 from models.stream.mixture import Mixture
 from models.stream.open import join_splits, open_split
 from models.stream.order import KINDS, Order
@@ -229,6 +232,58 @@ def test_a_loop_left_early_goes_on_where_it_was(split: Split) -> None:
         assert got == whole[: len(got)]
 
 
+class Stumbling:
+    """A collator that raises once, where it meets row `at`."""
+
+    def __init__(self, error: BaseException, at: int) -> None:
+        self.error, self.at = error, at
+
+    def __call__(self, rows: Rows) -> Rows:
+        if rows.number[0] == self.at:
+            raise self.error
+        return rows
+
+
+@pytest.mark.parametrize(
+    ("error", "workers"),
+    [(ValueError("no"), 0), (ValueError("no"), 2), (StopIteration(), 0), (KeyboardInterrupt(), 0)],
+    ids=repr,
+)
+def test_after_an_error_the_next_loop_goes_on_after_the_batch_last_given(
+    split: Split, error: BaseException, workers: int
+) -> None:
+    whole = [seen(rows) for rows in Loader(split, 1, order="sequential")]
+    stumbling = Stumbling(error, 70)
+    loader, got = Loader(split, 1, order="sequential", collate=stumbling, workers=workers), []
+    with pytest.raises((type(error), RuntimeError)):
+        got.extend(seen(rows) for rows in loader)
+    state = loader.state_dict()
+    assert 0 < state["position"] == len(got) <= 70
+    stumbling.at = -1
+    got += [seen(rows) for rows in loader]
+    assert got == whole
+    again = Loader(split, 1, order="sequential")
+    again.load_state_dict(state)
+    assert [seen(rows) for rows in again] == whole[state["position"] :]
+
+
+def killed(rows: Rows) -> Rows:
+    if get_worker_info() is not None and rows.number[0] == 70:
+        os.kill(os.getpid(), signal.SIGKILL)
+    return rows
+
+
+def test_a_killed_worker_is_told_with_its_cure(split: Split) -> None:
+    loader, got = Loader(split, 1, order="sequential", collate=killed, workers=2), []
+    with pytest.raises(WorkerError, match=r"was killed or crashed .* fewer workers, or none.* state is good"):
+        got.extend(seen(rows) for rows in loader)
+    here = Loader(split, 1, order="sequential", collate=killed)
+    here.load_state_dict(loader.state_dict())
+    assert got + [seen(rows) for rows in here] == [
+        seen(rows) for rows in Loader(split, 1, order="sequential")
+    ]
+
+
 def test_uneven_ends_over_two_ranks_neither_hang_nor_lose(tmp_path: Path) -> None:
     five = make_split(tmp_path, 5)
     padded = over_ranks(five, 2, 0, 1, batch_size=2, order="sequential")
@@ -286,26 +341,69 @@ def test_states_that_are_none(split: Split, tmp_path: Path) -> None:
     state = loader.state_dict()
     for bad, message in (
         ({}, "version None"),
+        (None, "version None"),
+        (state | {"stream": 5}, "`stream` is int, expected a mapping"),
+        (state | {"stream": None}, "`stream` is NoneType"),
+        (state | {"epoch": 2**63}, "no batch of this stream of 103 rows an epoch begins"),
+        (state | {"epoch": 2**62}, "no batch of this stream"),
         (state | {"version": 99}, "version 99"),
-        (state | {"position": 104}, "outside an epoch of 103 rows"),
-        (state | {"batch": 1}, "outside an epoch"),
+        (state | {"position": 104}, "no batch of this stream"),
+        (state | {"batch": 1}, "no batch of this stream"),
         (state | {"epoch": -1}, "whole numbers"),
         (state | {"position": "7"}, "whole numbers"),
     ):
         with pytest.raises(StateError, match=message):
             loader.load_state_dict(bad)
-    with pytest.raises(StateError, match=r"data is 'f+-103', here it is 'f+-5'"):
+    assert loader.state_dict() == state
+    with pytest.raises(StateError, match=r"data is '103-\w+', here it is '5-\w+'"):
         Loader(make_split(tmp_path, 5), 8, **SETTINGS).load_state_dict(state)
+
+
+def test_states_of_a_grouping_stand_at_its_batches(split: Split) -> None:
+    loader = Loader(split, 8, grouping=ByLength(), **SETTINGS)
+    whole = list(islice(endless(loader), len(loader)))
+    state = Loader(split, 8, grouping=ByLength(), **SETTINGS).state_dict()
+    for change in ({"batch": 99}, {"position": 31}, {"position": 103}, {"position": 90, "batch": 50}):
+        with pytest.raises(StateError, match="no batch of this stream of 103 rows an epoch begins"):
+            loader.load_state_dict(state | change)
+    loader.load_state_dict(state | {"position": 30, "batch": 1})
+    rest = list(islice(endless(loader), len(loader)))
+    assert rest == whole[-len(rest) :]
+
+
+@dataclass(frozen=True)
+class Losing(ByLength):
+    """A grouping that forgets some rows, or all."""
+
+    kept: int = 0
+
+    def __call__(self, lengths: Ints, epoch: int, window: int) -> Sequence[Ints]:
+        return [np.arange(self.kept)] if self.kept else []
+
+
+@pytest.mark.parametrize("kept", [0, 7])
+def test_a_grouping_that_loses_rows_is_told(split: Split, kept: int) -> None:
+    with pytest.raises(ValueError, match=f"every row of a window once, 30 rows: found {kept}"):
+        next(iter(Loader(split, 8, grouping=Losing(kept=kept))))
 
 
 @pytest.mark.parametrize(
     ("bad", "message"),
     [
         ({"batch_size": 9, "ranks": 2}, "multiple of ranks, found 9 rows for 2 ranks"),
-        ({"batch_size": 0}, "batch_size must be at least 1, found 0"),
-        ({"rank": 2, "ranks": 2, "batch_size": 4}, "rank must be from 0 to ranks - 1 = 1, found 2"),
-        ({"ranks": 0}, "ranks must be at least 1|rank must be"),
-        ({"workers": -1}, "workers must be 0 or more"),
+        ({"batch_size": 0}, "batch_size must be a whole number from 1 to .*, found 0"),
+        ({"batch_size": "4"}, "batch_size must be a whole number from 1 to .*, found '4'"),
+        ({"batch_size": None}, "batch_size must be .* found None"),
+        ({"batch_size": True}, "batch_size must be .* found True"),
+        ({"batch_size": 8.0}, "batch_size must be .* found 8.0"),
+        ({"rank": 2, "ranks": 2, "batch_size": 4}, "rank must be a whole number from 0 to 1, found 2"),
+        ({"rank": -1}, "rank must be a whole number from 0 to 0, found -1"),
+        ({"ranks": 0}, "ranks must be a whole number from 1 to .*, found 0"),
+        ({"workers": -1}, "workers must be a whole number from 0 to .*, found -1"),
+        ({"workers": "2"}, "workers must be .* found '2'"),
+        ({"order": Order("block", COUNT + 1)}, "the order is of 104 rows, .* has 103"),
+        ({"order": Order("block", COUNT - 1)}, "the order is of 102 rows, .* has 103"),
+        ({"order": Mixture([Order("block", 9)] * 2, [1, 1], COUNT)}, "the order is of 18 rows, .* has 103"),
         ({"order": "shuffled"}, "order 'shuffled' is not known"),
         ({"ends": "cut"}, "ends 'cut' is not known"),
         ({"grouping": ByLength(), "ends": "drop"}, "have no uneven end to drop"),
@@ -419,6 +517,18 @@ def test_a_position_alone_says_what_a_mixture_draws(weights: list[float], data: 
 def test_bad_mixtures(count: int, weights: list[float], message: str) -> None:
     with pytest.raises(ValueError, match=message):
         Mixture([Order("block", 5)] * count, weights)
+
+
+@pytest.mark.parametrize("length", [0, 1.5, True, "7", 2**63])
+def test_lengths_that_no_mixture_can_have(length: Any) -> None:
+    with pytest.raises(ValueError, match="length of a mixture must be a whole number from 1"):
+        Mixture([Order("block", 5)], [1], length)
+
+
+@pytest.mark.parametrize("scale", [1e308, 5e-324, 1])
+def test_weights_of_a_mixture_are_of_any_size(scale: float) -> None:
+    mixture = Mixture([Order("sequential", 5)] * 2, [scale, scale], 10)
+    assert (mixture.draw(0, np.arange(10))[0] < 5).sum() == 5
 
 
 @pytest.mark.parametrize("grouping", [None, ByLength()])
