@@ -18,7 +18,7 @@ from typing import Any
 
 from corpora import files
 from corpora.manifest import MANIFEST, Manifest, ManifestError, ShardRecord, parse_manifest
-from corpora.shards import ShardError
+from corpora.shards import ShardError, check_shard
 
 DEFAULT_LIMIT = 20 * 2**30
 _PACKAGES = {
@@ -74,7 +74,7 @@ class Cache:
             ShardError: the shard is gone, other bytes than the manifest says, or larger than the limit.
             OSError: as the filesystem says.
         """
-        target = Path(self.folder) / f"{record.sha256}.arrow"
+        target = self._place(record)
         with suppress(FileNotFoundError):
             if target.stat().st_size == record.bytes:
                 os.utime(target)  # used now: the last to make room
@@ -101,6 +101,18 @@ class Cache:
         except FileNotFoundError as error:
             raise ShardError(f"{uri} is in the manifest, but there is no such file") from error
         return str(target)
+
+    def verify(self, record: ShardRecord) -> None:
+        """Throw a shard out if it is here and its bytes are no longer those that the manifest describes."""
+        target = self._place(record)
+        with suppress(FileNotFoundError):
+            try:
+                check_shard(str(target), record.sha256)
+            except ShardError:
+                target.unlink()
+
+    def _place(self, record: ShardRecord) -> Path:
+        return Path(self.folder) / f"{record.sha256}.arrow"
 
     def _make_room(self, needed: int) -> None:
         found = []

@@ -36,8 +36,9 @@ def open_split(
         folder: what `treegraft encode` or `preprocess` wrote; its manifest says which shards belong to it.
         split: `train`, ...; may be left out where there is one alone.
         columns: names of the columns to read.
-        verify: read every local shard once and compare its hash with the manifest's. (Remote ones are
-            compared whenever they are fetched.)
+        verify: read every shard that is on this machine once and compare its hash with the manifest's. (Remote ones
+            are compared whenever they are fetched; what lies in the cache is then trusted as a local shard is, by its
+            size, unless this is asked for: what is other bytes is thrown out, to be fetched anew.)
         cache: where remote shards are kept; by default `Cache()`.
 
     Raises:
@@ -53,9 +54,11 @@ def open_split(
         cache, manifest = None, read_manifest(folder)
     name, records = _records(folder, manifest, split)
     shards = [Shard(files.join(folder, r.name), r.rows, r, cache) for r in records if r.rows]
-    if verify and cache is None:
-        for record in records:
+    for record in records if verify else []:
+        if cache is None:
             check_shard(files.join(folder, record.name), record.sha256)
+        else:
+            cache.verify(record)
     return _opened(f"{folder} ({name})", shards, columns, lambda: (_again, (folder, name, columns, cache)))
 
 
@@ -123,6 +126,11 @@ def _records(folder: str, manifest: Manifest, split: str | None) -> tuple[str, l
     if split not in manifest.splits:
         raise SplitError(f"{folder} has no split {split!r}; it has {known}")
     record = manifest.splits[split]
+    if record.rows != (rows := sum(shard.rows for shard in record.shards)):
+        raise SplitError(
+            f"the manifest of {folder} gives split {split!r} {record.rows:,} rows and shards of {rows:,}: it is "
+            "damaged or was edited; run the pipeline again"
+        )
     if not record.rows:
         rejects = sum(record.rejects.values())
         why = f" ({rejects:,} records were rejected, see its rejects folder)" if rejects else ""

@@ -6,6 +6,7 @@ the columns asked for. Remote shards (`models.stream.cache`) come when a row of 
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
@@ -29,6 +30,9 @@ from models.stream.mapped import (
 )
 from models.stream.rows import Array, Rows
 
+_ENDING = 2**16
+"""Bytes at the end of a file that stand for it where no manifest tells its hash."""
+
 
 class SplitError(ValueError):
     """A split that cannot be read as asked; the message says what was expected and what to do."""
@@ -49,6 +53,16 @@ class Shard:
     def bytes(self) -> int:
         """Size of the file."""
         return self.record.bytes if self.record else Path(self.path).stat().st_size
+
+    @property
+    def identity(self) -> str:
+        """What tells the file from others, wherever it lies: the hash that the manifest gives; without a manifest its
+        size and the hash of its end, where Arrow says what lies where: nothing of it is read but that."""
+        if self.record:
+            return self.record.sha256
+        with Path(self.path).open("rb") as file:
+            file.seek(max(self.bytes - _ENDING, 0))
+            return f"{self.bytes}-{hashlib.sha256(file.read()).hexdigest()}"
 
     def open(self, schema: pa.Schema | None = None) -> Mapped:
         """The shard, mapped; ShardError where it is not as its manifest says."""
@@ -126,8 +140,10 @@ class Split:
 
     @property
     def fingerprint(self) -> str:
-        """Of the config that made the rows, and their number: two splits that differ in it differ in their rows."""
-        return f"{self.metadata.get('fingerprint', '')[:16]}-{self.rows}"
+        """The number of rows and a hash of what the shards are, in their order: of splits with equal ones, row n is
+        the same (`Shard.identity` says how far that is known)."""
+        shards = "\n".join(shard.identity for shard in self.shards)
+        return f"{self.rows}-{hashlib.sha256(shards.encode()).hexdigest()[:16]}"
 
     def lengths(self, rows: Ints, column: str = "input_ids") -> Ints:
         """int64[n]: how many items a list column has in each of these rows; reads offsets alone."""

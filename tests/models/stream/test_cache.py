@@ -85,6 +85,20 @@ def test_half_a_file_is_never_taken(remote: tuple, tmp_path: Path) -> None:
     assert back(open_split(uri, "train", tuple(written[0]), cache=cache).take(np.array([2]))) == [written[2]]
 
 
+def test_verify_throws_out_what_was_altered_in_the_cache(remote: tuple, tmp_path: Path) -> None:
+    uri, _, written = remote
+    cache = Cache(str(tmp_path / "c"))
+    open_split(uri, "train", cache=cache).take(np.array([0, 30]))
+    first, second = kept(cache)
+    whole = first.read_bytes()
+    middle = len(whole) // 2
+    first.write_bytes(whole[:middle] + bytes([whole[middle] ^ 1]) + whole[middle + 1 :])
+    untouched = second.stat().st_ino
+    split = open_split(uri, "train", tuple(written[0]), cache=cache, verify=True)
+    assert back(split.take(np.array([0, 30]))) == [written[0], written[30]]
+    assert first.read_bytes() == whole and second.stat().st_ino == untouched
+
+
 def test_what_is_not_what_its_manifest_says_is_refused(remote: tuple, tmp_path: Path) -> None:
     uri, _, _ = remote
     folder = Path(uri.removeprefix("file://"))

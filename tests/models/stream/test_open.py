@@ -11,6 +11,7 @@ import pytest
 
 from corpora.manifest import ManifestError
 from corpora.shards import ShardError, ShardWriter
+from models.stream.cache import Cache
 from models.stream.open import join_splits, open_files, open_split
 from models.stream.shards import SplitError
 from tests.models.stream.test_shards import back, folder_of
@@ -43,7 +44,24 @@ def test_metadata_is_the_datasets(tmp_path: Path) -> None:
         shard.write(to_batch(make_rows(0, "classify", (), 2), schema))
     split = open_files([path])
     assert split.metadata == json.loads(schema.metadata[b"treegraft"])
-    assert split.fingerprint == "f" * 16 + "-2"
+
+
+def test_a_fingerprint_tells_rows_and_their_order_wherever_they_lie(tmp_path: Path) -> None:
+    schema = rows_schema("classify", ())
+    rows = [make_rows(seed, "classify", (), 3) for seed in range(4)]
+    splits = {"train": [rows[0], rows[1]], "dev": [rows[1], rows[0]], "test": [rows[2], rows[3]]}
+    folder = write_folder(tmp_path / "a", schema, splits, task="classify")
+    train, dev, test = (open_split(str(folder), name) for name in splits)
+    joined, turned = join_splits([train, test]), join_splits([test, train])
+    paths = sorted(str(path) for path in folder.glob("t*.arrow"))
+    files, mixed = open_files(paths), open_files(paths[::-1])
+    prints = [split.fingerprint for split in (train, dev, test, joined, turned, files, mixed)]
+    assert len(set(prints)) == 7
+    moved = folder.rename(tmp_path / "b")
+    assert open_split(str(moved), "train").fingerprint == train.fingerprint
+    assert open_files([path.replace("/a/", "/b/") for path in paths]).fingerprint == prints[5]
+    remote = open_split(f"file://{moved}", "train", cache=Cache(str(tmp_path / "c")))
+    assert remote.fingerprint == train.fingerprint
 
 
 # --- what can be wrong ------------------------------------------------------------------------
@@ -103,6 +121,17 @@ def test_folders_and_shards_of_another_kind(tmp_path: Path) -> None:
     ):
         folder = write_folder(tmp_path / name, schema, {"train": [rows]}, task="classify")
         assert message in refused(folder) and ".arrow" in refused(folder)
+
+
+def test_a_manifest_whose_rows_are_not_those_of_its_shards_is_refused(tmp_path: Path) -> None:
+    folder, _ = folder_of(tmp_path / "d")
+    path = folder / "manifest.json"
+    body = json.loads(path.read_text())
+    for change, shards in (({"shards": []}, 0), ({"rows": 19}, 20), ({"rows": 0}, 20)):
+        train = body["splits"]["train"] | change
+        path.write_text(json.dumps(body | {"splits": {"train": train}}))
+        said = refused(folder)
+        assert f"gives split 'train' {train['rows']} rows and shards of {shards}: it is damaged" in said
 
 
 def test_shards_of_two_configs_do_not_mix(tmp_path: Path) -> None:
