@@ -23,6 +23,14 @@ from numpy.typing import ArrayLike, NDArray
 from corpora.schema import IGNORED_LABEL
 
 
+class TrunkError(ValueError):
+    """Lists that do not fit each other: `row` is the first that does not, from 0, and `why` says how."""
+
+    def __init__(self, row: int, why: str) -> None:
+        super().__init__(f"row {row}: {why}")
+        self.row, self.why = row, why
+
+
 class Lists(NamedTuple):
     """A list column of R rows: row r has `values[offsets[r]:offsets[r + 1]]`."""
 
@@ -184,9 +192,10 @@ def _trunk(trunk_index: Lists) -> tuple[NDArray[np.bool_], NDArray[np.int64]]:
     if wrong.any():
         at = int(wrong.argmax())
         row = int(np.searchsorted(offsets, at, "right")) - 1
-        raise ValueError(
-            f"row {row}: trunk index {index[on_trunk][at]} where {counted[at]} follows; expected "
-            "`tree_trunk_index` of whole rows"
+        raise TrunkError(
+            row,
+            f"trunk index {index[on_trunk][at]} where {counted[at]} follows; expected `tree_trunk_index` of "
+            "whole rows",
         )
     return on_trunk, offsets
 
@@ -196,4 +205,4 @@ def _check_lengths(found: NDArray[np.int64], wanted: NDArray[np.int64], what: st
         raise ValueError(f"{len(found)} rows of {what}, but trees of {len(wanted)} rows")
     if (wrong := found != wanted).any():
         row = int(wrong.argmax())
-        raise ValueError(f"row {row}: {found[row]} {what} for {wanted[row]} {of}")
+        raise TrunkError(row, f"{found[row]} {what} for {wanted[row]} {of}")

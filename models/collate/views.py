@@ -32,6 +32,7 @@ OF_TRUNK = {"word_index": -1, "coarse_index": -1, "token_labels": IGNORED_LABEL}
 OF_ROWS = ("label", "label_score", "answer_start", "answer_stop", "is_impossible")
 
 _SHAPES = {c.name: c.shape for task in TASKS for c in row_columns(task, GROUPS)}
+_UNSIGNED = {kind.itemsize: kind for kind in map(np.dtype, (np.uint8, np.uint16, np.uint32, np.uint64))}
 _CHOICES = {"T": "lengths", "W": "words", "C": "coarse", "F": "tree", "B": "branches"}
 
 
@@ -48,68 +49,106 @@ def view(rows: Rows, group: str | None = None, task: str = "none") -> Sequences:
         int64[n], the row of each.
 
     Raises:
-        BatchError: rows lack a column, or their lists do not fit each other.
+        BatchError: rows lack a column, or their lists do not fit each other: the dataset is damaged.
         ValueError: there is no such view.
     """
     if group not in (None, *GROUPS):
         raise ValueError(f"group is {group!r}, expected one of {', '.join(GROUPS)}, or None")
     source = _Source(rows)
-    row: Ints = np.arange(len(rows))
     scalars = {name: rows.scalars[name] for name in OF_ROWS if name in rows.scalars}
     if source.choices:
-        row = np.repeat(row, np.diff(rows.lists["choice_lengths"][1]))
-        scalars["choices"] = row
+        scalars["choices"] = source.row
     fine = _tree(source) if group == "tree" else _fine(source)
     if group == "syntax":
         fine = _with_syntax(fine, source)
-    coarse = source.lists(COARSE) if group == "coarse" else None
+    coarse = _coarse(fine, source) if group == "coarse" else None
     if task == "seq2seq":
         second = np.concatenate([[0], np.cumsum(fine.columns["token_type_ids"] == 1)])
         scalars["target_start"] = fine.lengths - np.diff(second[fine.offsets])
-    return Sequences(rows, row, fine, coarse, scalars)
+    return Sequences(rows, source.row, fine, coarse, scalars)
 
 
 class _Source:
-    """Lists of rows, split into those of their choices where they have some."""
+    """Lists of rows, split into those of their choices where they have some; each is checked as it is read."""
 
     def __init__(self, rows: Rows) -> None:
         self._rows = rows
-        self._known: dict[str, Ints] = {}
+        self._known: dict[str, tuple[str, Ints, Ints]] = {}
+        self.row: Ints = np.arange(len(rows))
         self.choices = "choice_lengths" in rows.lists
+        if self.choices:
+            counts = np.diff(rows.lists["choice_lengths"][1])
+            if not counts.all():
+                raise self.damaged(int(counts.argmin()), "choice_lengths names no choice")
+            self.row = np.repeat(self.row, counts)
 
     def has(self, name: str) -> bool:
         return name in self._rows.lists
 
-    def values(self, name: str) -> Array:
+    def list(self, name: str) -> tuple[Array, Ints]:
+        """Values of a list column, and where the lists of each sequence begin, and the last ends."""
         if not self.has(name):
             need_columns([name], (), "this view")
-        return self._rows.lists[name][0]
-
-    def offsets(self, name: str) -> Ints:
-        """Of a list column: where the lists of each sequence begin, and the last ends."""
-        values = self.values(name)
-        if not self.choices:
-            return self._rows.lists[name][1]
+        values, offsets = self._rows.lists[name]
         shape = _SHAPES[name]
         if shape not in self._known:
-            self._known[shape] = bounds(self.values(f"choice_{_CHOICES[shape]}"))
-        if self._known[shape][-1] != len(values):
-            raise BatchError(
-                f"choices have {self._known[shape][-1]:,} items of {name!r} by choice_{_CHOICES[shape]}, which holds "
-                f"{len(values):,}: the dataset is damaged (`treegraft verify` says where)"
-            )
-        return self._known[shape]
+            split = self._split(name, f"choice_{_CHOICES[shape]}") if self.choices else offsets
+            self._known[shape] = name, offsets, split
+        other, of_other, split = self._known[shape]
+        if offsets is not of_other:
+            self._same(np.diff(offsets), np.diff(of_other), f"items of {name}", f"of {other}")
+        return values, split
 
     def lists(self, names: dict[str, str]) -> Lists:
         """Columns of one shape, under the names of a batch."""
-        offsets = self.offsets(next(iter(names)))
-        columns = {theirs: self.values(ours) for ours, theirs in names.items()}
-        if wrong := [name for name, values in columns.items() if len(values) != offsets[-1]]:
-            raise BatchError(
-                f"rows hold {len(columns[wrong[0]]):,} {wrong[0]} for {offsets[-1]:,} tokens: the dataset is damaged "
-                "(`treegraft verify` says where)"
+        read = {theirs: self.list(ours) for ours, theirs in names.items()}
+        _, offsets = next(iter(read.values()))
+        return Lists(offsets, {name: values for name, (values, _) in read.items()})
+
+    def check_index(self, name: str, index: Array, offsets: Ints, of: str, least: int, last: int) -> None:
+        """Raise BatchError where index[offsets[i]:offsets[i+1]], of column `name`, goes below `least`, or
+        beyond the items of `of` in sequence i, the last of which is `last` more than their number."""
+        if not len(index):
+            return
+        bound = self.list(of)[1]
+        starts, lengths, most = offsets[:-1], offsets[1:] - offsets[:-1], bound[1:] - bound[:-1] + last
+        some = slice(None) if lengths.all() else np.flatnonzero(lengths)
+        # Numbers below the least are, without a sign, greater than all others: one pass finds both.
+        above = (index - least if least else index).view(_UNSIGNED[index.itemsize])
+        wrong = np.maximum.reduceat(above, starts[some]) > (most - least)[some]
+        if wrong.any():
+            at = int(np.arange(len(lengths))[some][wrong][0])
+            own = index[offsets[at] : offsets[at + 1]].tolist()
+            found = next(x for x in own if not least <= x <= most[at])
+            raise self.damaged(
+                int(self.row[at]),
+                f"{name} holds {found}, expected {least} to {most[at]}, by its {most[at] - last} {of}",
             )
-        return Lists(offsets, columns)
+
+    def damaged(self, row: int, what: str) -> BatchError:
+        return BatchError(
+            f"row {self._rows.number[row]}: {what}: the dataset is damaged; `treegraft verify` says where"
+        )
+
+    def _split(self, name: str, by: str) -> Ints:
+        """Where the lists of each choice begin, and the last ends."""
+        if not self.has(by):
+            need_columns([by], (), "this view")
+        lengths, choices = self._rows.lists[by]
+        known = self._rows.lists["choice_lengths"][1]
+        if choices is not known:
+            self._same(np.diff(choices), np.diff(known), f"items of {by}", "of choice_lengths")
+        split = bounds(lengths)
+        below = np.minimum.reduceat(lengths, known[:-1]) < 0
+        if below.any():
+            raise self.damaged(int(below.argmax()), f"{by} holds a length below 0")
+        self._same(np.diff(self._rows.lists[name][1]), np.diff(split[known]), f"items of {name}", f"by {by}")
+        return split
+
+    def _same(self, found: Ints, wanted: Ints, what: str, of: str) -> None:
+        if not np.array_equal(found, wanted):
+            row = int((found != wanted).argmax())
+            raise self.damaged(row, f"it has {found[row]} {what}, and {wanted[row]} {of}")
 
 
 def _fine(source: _Source) -> Lists:
@@ -121,33 +160,47 @@ def _tree(source: _Source) -> Lists:
     made = {"parent": _of_branches(fine, source)}
     spread = {name: fill for name, fill in OF_TRUNK.items() if source.has(name)}
     if spread or source.has("tree_trunk_index"):
-        index = made["trunk_index"] = source.values("tree_trunk_index")
-        for name, fill in spread.items():
-            values = trunk.Lists(source.values(name), source.offsets(name))
-            made[name] = trunk.rows_to_tree(trunk.Lists(index, fine.offsets), values, fill)
+        made["trunk_index"], _ = source.list("tree_trunk_index")
+        index = trunk.Lists(made["trunk_index"], fine.offsets)
+        try:
+            for name, fill in spread.items():
+                made[name] = trunk.rows_to_tree(index, trunk.Lists(*source.list(name)), fill)
+        except trunk.TrunkError as error:
+            row = int(source.row[error.row])
+            raise source.damaged(row, f"tree_trunk_index: {error.why}") from None
     return fine.having(**made)
 
 
 def _of_branches(fine: Lists, source: _Source) -> Array:
     """What the branch of each token hangs from; 0 on the trunk."""
-    parents, branch = source.values("branch_parents"), fine.columns["branch"]
+    branch, (parents, offsets) = fine.columns["branch"], source.list("branch_parents")
+    source.check_index("tree_branch", branch, fine.offsets, "branch_parents", least=0, last=0)
     if not parents.any():  # the paper's trees: all branches hang from the trunk
         return np.zeros(len(branch), parents.dtype)
-    return _looked_up(
-        parents, branch.astype(np.int64) - 1, fine.spread(source.offsets("branch_parents")[:-1]), 0
-    )
+    source.check_index("branch_parents", parents, offsets, "branch_parents", least=0, last=0)
+    return _looked_up(parents, branch.astype(np.int64) - 1, fine.spread(offsets[:-1]), 0)
 
 
 def _with_syntax(fine: Lists, source: _Source) -> Lists:
-    word = source.values("word_index").astype(np.int64)
-    starts = fine.spread(source.offsets("word_dfs_in")[:-1])
+    word, _ = source.list("word_index")
+    source.check_index("word_index", word, fine.offsets, "word_dfs_in", least=-1, last=-1)
+    starts = fine.spread(source.list("word_dfs_in")[1][:-1])
     return fine.having(
         **{
-            theirs: _looked_up(source.values(ours), word, starts, -1 if theirs == "sentence" else 0)
+            theirs: _looked_up(
+                source.list(ours)[0], word.astype(np.int64), starts, -1 if theirs == "sentence" else 0
+            )
             for ours, theirs in SYNTAX.items()
             if ours != "sentence_index" or source.has(ours)
         }
     )
+
+
+def _coarse(fine: Lists, source: _Source) -> Lists:
+    if "coarse_index" in fine.columns:
+        index = fine.columns["coarse_index"]
+        source.check_index("coarse_index", index, fine.offsets, "coarse_ids", least=0, last=-1)
+    return source.lists(COARSE)
 
 
 def _looked_up(values: Array, index: Ints, starts: Ints, none: int) -> Array:

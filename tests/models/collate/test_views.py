@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pickle
 import random
+from collections.abc import Callable
 
 import numpy as np
 import pytest
@@ -16,6 +17,7 @@ from models.bert_batch import BatchError
 from models.collate.collator import Collator
 from models.collate.pad import tensors
 from models.collate.views import view
+from models.stream.rows import Rows
 from tests.models.collate import literal
 from tests.rows import Row, make_rows
 
@@ -141,3 +143,81 @@ def test_a_dataset_of_another_task() -> None:
     Collator(None, "mlm").check_dataset({"task": "seq2seq"})
     with pytest.raises(BatchError, match=r"'tag' learns from rows of task tag.*'pretrain'"):
         Collator(None, "tag").check_dataset({"task": "pretrain"})
+
+
+def broken(task: str, column: str, change: Callable[[list[int]], list[int]]) -> Rows:
+    """Three rows; the last but one has another list in this column."""
+    rows = make_rows(7, task, GROUPS, 3)
+    rows[1][column] = change(rows[1][column])
+    return literal.as_rows(rows, task, GROUPS)
+
+
+def beyond(values: list[int]) -> list[int]:
+    return [*values[:-1], 999]
+
+
+def below(values: list[int]) -> list[int]:
+    return [-2, *values[1:]]
+
+
+@pytest.mark.parametrize("change", [beyond, below])
+@pytest.mark.parametrize("task", ["classify", "choice"])
+@pytest.mark.parametrize(
+    ("group", "column"),
+    [
+        ("syntax", "word_index"),
+        ("tree", "tree_branch"),
+        ("coarse", "coarse_index"),
+        ("tree", "tree_trunk_index"),
+    ],
+)
+def test_an_index_does_not_reach_into_another_row(group, column, task, change):
+    with pytest.raises(BatchError, match=rf"row 101: {column}.*treegraft verify"):
+        view(broken(task, column, change), group)
+
+
+def test_a_branch_hangs_from_one_of_its_row() -> None:
+    rows = make_rows(7, "classify", GROUPS, 20)
+    number = next(number for number, row in enumerate(rows) if row["branch_parents"])
+    rows[number]["branch_parents"][0] = 99
+    with pytest.raises(BatchError, match=rf"row {100 + number}: branch_parents holds 99"):
+        view(literal.as_rows(rows, "classify", GROUPS), "tree")
+
+
+@pytest.mark.parametrize(
+    ("group", "column", "other"),
+    [
+        (None, "token_type_ids", "input_ids"),
+        ("tree", "tree_branch", "tree_ids"),
+        ("syntax", "word_dfs_out", "word_dfs_in"),
+        ("coarse", "coarse_token_type_ids", "coarse_ids"),
+    ],
+)
+def test_lists_of_a_row_are_of_equal_lengths(group, column, other):
+    """Though in all rows together there are as many: what one lacks, the next has."""
+    rows = make_rows(7, "classify", GROUPS, 3)
+    rows[2][column] = [rows[1][column].pop(), *rows[2][column]]
+    with pytest.raises(BatchError, match=rf"row 101: it has \d+ items of {column}, and \d+ of {other}"):
+        view(literal.as_rows(rows, "classify", GROUPS), group)
+
+
+def test_choices_part_the_tokens_of_their_own_row() -> None:
+    rows = make_rows(7, "choice", GROUPS, 3)
+    rows[1]["choice_lengths"][0] += 1
+    rows[2]["choice_lengths"][0] -= 1
+    with pytest.raises(
+        BatchError, match=r"row 101: it has \d+ items of input_ids, and \d+ by choice_lengths"
+    ):
+        view(literal.as_rows(rows, "choice", GROUPS))
+    rows = make_rows(7, "choice", GROUPS, 3)
+    rows[1]["choice_lengths"][:2] = [-1, sum(rows[1]["choice_lengths"][:2]) + 1]
+    with pytest.raises(BatchError, match="row 101: choice_lengths holds a length below 0"):
+        view(literal.as_rows(rows, "choice", GROUPS))
+    rows = make_rows(7, "choice", GROUPS, 3)
+    rows[1]["choice_tree"].append(0)
+    with pytest.raises(
+        BatchError, match=r"row 101: it has \d+ items of choice_tree, and \d+ of choice_lengths"
+    ):
+        view(literal.as_rows(rows, "choice", GROUPS), "tree")
+    with pytest.raises(BatchError, match="row 100: choice_lengths names no choice"):
+        view(literal.as_rows([empty("choice")], "choice", GROUPS))
