@@ -37,12 +37,13 @@ from models.train.recipe import Recipe
 from pipelines.cli import app
 from pipelines.config import load_config
 from tests.conftest import REAL_DATA
-from tests.integration.test_cli import COMMAND, SAMPLES
+from tests.integration.test_cli import SAMPLES
 from tests.models.datasets import Datasets
 
 ROOT = Path(__file__).parents[2]
 RECIPES = ROOT / "recipes"
 SAMPLE, REAL = sorted(RECIPES.glob("*.yaml")), sorted((RECIPES / "real").glob("*.yaml"))
+COMMAND = (sys.executable, "-c", "from pipelines.cli import main; main()")
 DATA = sorted((RECIPES / "real/data").glob("*.yaml"))
 SMALL = ("new={layers: 1, width: 64, heads: 4, dropout: 0}", "init=null", "threads=1")
 every = pytest.mark.parametrize("path", [*SAMPLE, *REAL], ids=lambda path: str(path.relative_to(RECIPES)))
@@ -291,6 +292,7 @@ def real(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder
 
 
+@pytest.mark.heavy
 @pytest.mark.parametrize(
     "name, changes",
     [
