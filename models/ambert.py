@@ -18,6 +18,7 @@ spans are the fine tokens', each read beside the coarse token that covers it.
 from __future__ import annotations
 
 import copy
+import math
 from collections.abc import Callable
 from typing import Any, ClassVar
 
@@ -71,9 +72,10 @@ class Ambert(Bert):
     def settings_of(cls, config: BertConfig) -> dict[str, Any]:
         """As `Bert.settings_of`; raises ValueError for a value that an option does not take."""
         settings = super().settings_of(config)
-        if not isinstance(settings["coarse_vocab_size"], int) or settings["coarse_vocab_size"] < 1:
+        size = settings["coarse_vocab_size"]
+        if isinstance(size, bool) or not isinstance(size, int) or size < 1:
             raise ValueError(
-                f"coarse_vocab_size is {settings['coarse_vocab_size']}, expected the number of coarse tokens, which "
+                f"coarse_vocab_size is {size!r}, expected the number of coarse tokens, which "
                 "the dataset's metadata holds under that name"
             )
         if settings["variant"] not in VARIANTS:
@@ -86,8 +88,7 @@ class Ambert(Bert):
                 f"granularity is 'coarse', and labels of task {settings['task']!r} are those of fine tokens: take "
                 "'both' or 'fine'"
             )
-        if settings["agreement"] < 0:
-            raise ValueError(f"agreement is {settings['agreement']}, expected a weight of 0 or more")
+        cls.check_number("agreement", settings["agreement"], most=math.inf)
         return settings
 
     def build(self, config: BertConfig) -> None:

@@ -6,6 +6,7 @@ a saved folder loads there, too. What a model is beyond its weights stands in `c
 
 from __future__ import annotations
 
+import math
 from typing import Any, ClassVar
 
 import torch
@@ -65,9 +66,9 @@ class Bert(BertPreTrainedModel):
     @classmethod
     def settings_of(cls, config: BertConfig) -> dict[str, Any]:
         """Task and options of `config.treegraft`, defaults filled in. Raises ValueError for an unknown one."""
-        given = dict(getattr(config, "treegraft", None) or {})
-        given.pop("model", None)
+        given = getattr(config, "treegraft", None) or {}
         settings = {"task": "none", **cls.options, **given}
+        settings.pop("model", None)
         if unknown := sorted(set(settings) - {"task", *cls.options}):
             known = ", ".join(cls.options) or "none"
             raise ValueError(f"model {cls.kind!r} has no option {unknown[0]!r}; its options: {known}")
@@ -76,6 +77,20 @@ class Bert(BertPreTrainedModel):
                 f"model {cls.kind!r} has no task {settings['task']!r}; its tasks: {', '.join(cls.tasks)}"
             )
         return settings
+
+    @staticmethod
+    def check_number(name: str, value: object, most: float) -> None:
+        """Raise ValueError unless an option is a number from 0 to `most`, and finite."""
+        number = isinstance(value, int | float) and not isinstance(value, bool)
+        if not number or not 0 <= value <= most or value == math.inf:
+            top = f"from 0 to {most}" if most < math.inf else "of 0 or more"
+            raise ValueError(f"{name} is {value!r}, expected a number {top}")
+
+    @staticmethod
+    def check_flag(name: str, value: object) -> None:
+        """Raise ValueError unless an option is true or false."""
+        if not isinstance(value, bool):
+            raise ValueError(f"{name} is {value!r}, expected true or false")
 
     def build(self, config: BertConfig) -> None:
         """Make the modules."""

@@ -9,13 +9,13 @@ pytorch_model.bin as weights alone (never as code), and written as safetensors.
 from __future__ import annotations
 
 import json
-import pickle
-from collections.abc import Sequence
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
 import torch
-from safetensors import SafetensorError
 from transformers import AutoConfig, BertConfig
 
 from models.ambert import Ambert
@@ -26,6 +26,8 @@ from models.unilm import UniLM
 
 MODELS: dict[str, type[Bert]] = {model.kind: model for model in (Bert, KBert, SGNet, Ambert, UniLM)}
 """By name, as in a recipe."""
+
+_LAYER = re.compile(r"(bert\.)?encoder\.layer\.")
 
 
 class CheckpointError(ValueError):
@@ -61,7 +63,7 @@ def load(
     """
     config = read_config(source, revision)
     kind = _configure(config, model, task, labels, options)
-    try:
+    with _reading(f"weights of {source} cannot be read"):
         made, info = kind.from_pretrained(
             str(source),
             config=config,
@@ -71,8 +73,6 @@ def load(
             output_loading_info=True,
             ignore_mismatched_sizes=True,
         )
-    except (OSError, SafetensorError, pickle.UnpicklingError, RuntimeError) as error:
-        raise CheckpointError(f"weights of {source} cannot be read: {_first_line(error)}") from error
     _complete(made, info, source)
     made.settle()
     return made
@@ -89,9 +89,9 @@ def new(
 ) -> Bert:
     """A model of a config with weights drawn from torch's random state. Arguments and errors as of `load`."""
     config = BertConfig.from_dict(config.to_dict())
-    made = _configure(config, model, task, labels, options)._from_config(
-        config, attn_implementation=attention
-    )
+    kind = _configure(config, model, task, labels, options)
+    with _reading("no model can be made of the config"):
+        made = kind._from_config(config, attn_implementation=attention)
     made.settle()
     made.drawn = tuple(sorted(made.state_dict()))
     return made
@@ -100,8 +100,11 @@ def new(
 def save(model: Bert, folder: str | Path) -> None:
     """Write config.json and model.safetensors, which `load` and transformers' own classes read.
 
-    `config.architectures` names transformers' class of the same weights, so that its pipelines find it.
+    `config.architectures` names transformers' class of the same weights, so that its pipelines find it. Raises
+    CheckpointError where a file is in the way.
     """
+    if Path(folder).is_file():
+        raise CheckpointError(f"{folder} is a file, expected a folder to write config.json and weights into")
     model.save_pretrained(str(folder))
     path = Path(folder) / "config.json"
     config = json.loads(path.read_text(encoding="utf-8"))
@@ -116,13 +119,9 @@ def read_config(source: str | Path, revision: str = "main") -> BertConfig:
             f"{source} is a file, expected a folder with config.json and weights, or an id on the hub; "
             "models.uer.convert makes a folder of a file that UER saved"
         )
-    try:
+    expected = "expected a folder with config.json and weights, or an id on the hub"
+    with _reading(f"{source} is no checkpoint: {expected}"):
         config = AutoConfig.from_pretrained(str(source), revision=revision)
-    except (OSError, ValueError) as error:
-        raise CheckpointError(
-            f"{source} is no checkpoint: expected a folder with config.json and weights, or an id on the hub; "
-            f"{_first_line(error)}"
-        ) from error
     if not isinstance(config, BertConfig) or config.model_type != "bert":
         raise CheckpointError(
             f"{source} holds a model of type {config.model_type!r}, expected 'bert': the models here are BERT's "
@@ -139,9 +138,11 @@ def _configure(
     options: dict[str, Any],
 ) -> type[Bert]:
     """Write what is asked for into the config, over what it was saved with; the class to make."""
-    saved = dict(getattr(config, "treegraft", None) or {})
+    saved = getattr(config, "treegraft", None) or {}
+    if not isinstance(saved, Mapping):
+        raise CheckpointError(f"treegraft of config.json is {saved!r}, expected a model, a task and options")
     name = model or saved.get("model", "bert")
-    if name not in MODELS:
+    if name not in list(MODELS):  # which compares: what a file says may be anything
         raise CheckpointError(f"model is {name!r}, expected one of {', '.join(MODELS)}")
     kind = MODELS[name]
     kept = {key: value for key, value in saved.items() if key == "task" or key in kind.options}
@@ -162,7 +163,7 @@ def _configure(
 
 
 def _complete(model: Bert, info: dict[str, Any], source: str | Path) -> None:
-    """Keep the names of weights that were drawn anew; refuse a checkpoint whose encoder was."""
+    """Keep the names of weights that were drawn anew; refuse a checkpoint whose encoder was, or that is left over."""
     other = {name: (had, has) for name, had, has in info["mismatched_keys"]}
     model.drawn = tuple(sorted({*info["missing_keys"], *other}))
     needed = [
@@ -179,7 +180,31 @@ def _complete(model: Bert, info: dict[str, Any], source: str | Path) -> None:
             f"{source} lacks {len(needed):,} of the encoder's weights: {name} {why}; expected the names of "
             "transformers' BERT (convert a checkpoint of UER with models.uer)"
         )
+    if over := sorted(name for name in info["unexpected_keys"] if _LAYER.match(name)):
+        raise CheckpointError(
+            f"{source} has weights of layers that its config does not: {over[0]}, but num_hidden_layers is "
+            f"{model.config.num_hidden_layers}"
+        )
+    for name, weight in model.named_parameters():
+        if not weight.detach().sum().isfinite() and not weight.isfinite().all():  # a sum is quickly made
+            raise CheckpointError(f"{source} holds weights that are no numbers (NaN or infinite): {name}")
+
+
+@contextmanager
+def _reading(what: str) -> Iterator[None]:
+    """One error, whatever is wrong with files of others: transformers raises a dozen for them."""
+    try:
+        yield
+    except MemoryError:
+        raise
+    except Exception as error:
+        raise CheckpointError(f"{what}; {_first_line(error)}") from error
 
 
 def _first_line(error: BaseException) -> str:
-    return (str(error).strip().splitlines() or [type(error).__name__])[0]
+    said = [type(error).__name__, *str(error).strip().splitlines()]
+    return (
+        said[1]
+        if isinstance(error, OSError | ValueError | RuntimeError) and said[1:]
+        else ": ".join(said[:2])
+    )

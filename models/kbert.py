@@ -46,8 +46,7 @@ class KBert(Bert):
         """As `Bert.settings_of`; raises ValueError for a value that an option does not take."""
         settings = super().settings_of(config)
         for name in cls.options:
-            if not isinstance(settings[name], bool):
-                raise ValueError(f"{name} is {settings[name]!r}, expected true or false")
+            cls.check_flag(name, settings[name])
         return settings
 
     def build(self, config: BertConfig) -> None:

@@ -61,8 +61,8 @@ class SGNet(Bert):
             raise ValueError(
                 f"aggregation is {settings['aggregation']!r}, expected one of {', '.join(AGGREGATIONS)}"
             )
-        if not 0 <= settings["alpha"] <= 1:
-            raise ValueError(f"alpha is {settings['alpha']}, expected a share from 0 to 1")
+        cls.check_number("alpha", settings["alpha"], most=1)
+        cls.check_flag("softmax", settings["softmax"])
         if settings["direction"] not in DIRECTIONS:
             raise ValueError(
                 f"direction is {settings['direction']!r}, expected one of {', '.join(DIRECTIONS)}"

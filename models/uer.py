@@ -13,15 +13,14 @@ and heads cannot be, since all widths fit all numbers. Names differ, and:
 from __future__ import annotations
 
 import math
-import pickle
 import re
 from collections.abc import Mapping
 from pathlib import Path
 
 import torch
 from safetensors.torch import save_file
-from torch import Tensor
-from transformers import BertConfig
+from torch import Tensor, nn
+from transformers import BertConfig, BertForPreTraining
 
 _LAYER = {
     "self_attn.linear_layers.0": "attention.self.query",
@@ -48,6 +47,8 @@ _PARTS = {
     "output_layer": "classifier",  # and its tagger
 }
 _CLASSIFIER = ("output_layer_1", "output_layer_2")
+_NUMBER = re.compile(r"bert\.encoder\.layer\.(\d+)\.")
+_POOLER = "bert.pooler."
 _SEGMENTS = "bert.embeddings.token_type_embeddings.weight"
 _MLM_BIAS = "cls.predictions.decoder.bias", "cls.predictions.bias"
 _FIRST = "embedding.word_embedding.weight"
@@ -82,41 +83,72 @@ def read(
     """
     try:
         weights = torch.load(path, map_location="cpu", weights_only=True)
-    except (OSError, RuntimeError, EOFError, pickle.UnpicklingError) as error:
-        why = (str(error).strip().splitlines() or [type(error).__name__])[0]
-        raise UerError(f"{path} cannot be read as a file of weights: {why}") from error
-    if not isinstance(weights, dict) or not all(isinstance(x, Tensor) for x in weights.values()):
+    except Exception as error:  # junk makes torch raise whatever it stumbles on
+        why = (str(error).strip().splitlines() or [""])[0]
+        raise UerError(f"{path} cannot be read as a file of weights: {type(error).__name__} {why}") from error
+    named = isinstance(weights, dict) and all(isinstance(name, str) for name in weights)
+    if not named or not all(isinstance(x, Tensor) for x in weights.values()):
         raise UerError(f"{path} holds no weights by name, as UER saves them")
     converted = from_uer(weights, exact=exact)
     return config_of(converted, heads), converted
 
 
 def config_of(weights: Mapping[str, Tensor], heads: int | None = None) -> BertConfig:
-    """The config that weights of transformers' names were made by, as far as shapes tell. Raises UerError."""
-    vocab, width = weights["bert.embeddings.word_embeddings.weight"].shape
-    layers = {
-        int(found[1]) for name in weights if (found := re.match(r"bert\.encoder\.layer\.(\d+)\.", name))
-    }
-    heads = heads or max(1, width // 64)
-    if width % heads:
+    """The config that weights of transformers' names were made by, as far as shapes tell.
+
+    Raises UerError where they are not those of a whole BERT, or its width does not part into so many heads.
+    """
+
+    def size(name: str, dimension: int = 0) -> int:
+        if name not in weights:
+            raise UerError(f"weights of UER's encoder are missing: {name} is not there")
+        shape = weights[name].shape
+        if len(shape) != 2 or not all(shape):
+            raise UerError(f"{name} is of shape {tuple(shape)}, expected a matrix")
+        return shape[dimension]
+
+    words = "bert.embeddings.word_embeddings.weight"
+    width = size(words, 1)
+    heads = max(1, width // 64) if heads is None else heads
+    if isinstance(heads, bool) or not isinstance(heads, int) or heads < 1 or width % heads:
         raise UerError(
             f"a width of {width} does not part into {heads} heads of attention: give another number"
         )
     config = BertConfig(
-        vocab_size=vocab,
+        vocab_size=size(words),
         hidden_size=width,
-        num_hidden_layers=len(layers),
+        num_hidden_layers=len({found[1] for name in weights if (found := _NUMBER.match(name))}),
         num_attention_heads=heads,
-        intermediate_size=weights["bert.encoder.layer.0.intermediate.dense.weight"].shape[0],
-        max_position_embeddings=weights["bert.embeddings.position_embeddings.weight"].shape[0],
-        type_vocab_size=weights[_SEGMENTS].shape[0],
+        intermediate_size=size("bert.encoder.layer.0.intermediate.dense.weight"),
+        max_position_embeddings=size("bert.embeddings.position_embeddings.weight"),
+        type_vocab_size=size(_SEGMENTS),
     )
     decoder = weights.get("cls.predictions.decoder.weight")
     if decoder is not None:  # in UER a matrix of its own, which training parts from the embeddings
-        config.tie_word_embeddings = torch.equal(decoder, weights["bert.embeddings.word_embeddings.weight"])
+        config.tie_word_embeddings = torch.equal(decoder, weights[words])
     if "classifier.weight" in weights:
-        config.num_labels = weights["classifier.weight"].shape[0]
+        config.num_labels = size("classifier.weight")
+    _check_shapes(weights, config)
     return config
+
+
+def _check_shapes(weights: Mapping[str, Tensor], config: BertConfig) -> None:
+    """Raise UerError unless all weights are those of BERT's modules by this config, and the encoder's are all there."""
+    with torch.device("meta"):  # shapes alone
+        whole = BertForPreTraining(config)
+        whole.classifier = nn.Linear(config.hidden_size, config.num_labels)
+    expected = {name: x.shape for name, x in whole.state_dict().items()}
+    for name in [*weights, *expected]:
+        there, wanted = weights.get(name), expected.get(name)
+        if there is None and (name.startswith(_POOLER) or not name.startswith("bert.")):
+            continue  # of a head, which a file may lack
+        if there is None or wanted != there.shape:
+            found = "is not there" if there is None else f"is of shape {tuple(there.shape)}"
+            like = "none" if wanted is None else f"one of shape {tuple(wanted)}"
+            raise UerError(
+                f"{name} {found}, expected {like} in a BERT of {config.num_hidden_layers} layers of width "
+                f"{config.hidden_size}: these are not the weights of UER's encoder"
+            )
 
 
 def from_uer(weights: Mapping[str, Tensor], *, exact: bool = False) -> dict[str, Tensor]:
@@ -143,9 +175,13 @@ def from_uer(weights: Mapping[str, Tensor], *, exact: bool = False) -> dict[str,
             x = x * _shrink(x) if exact else x
         kind = {"gamma": "weight", "beta": "bias"}.get(kind, kind)
         converted[f"{theirs}.{kind}"] = x
-    if _SEGMENTS not in converted or "bert.encoder.layer.0.intermediate.dense.weight" not in converted:
-        raise UerError("weights of UER's encoder are missing: expected embedding.* and encoder.transformer.*")
-    converted[_SEGMENTS] = converted[_SEGMENTS][1:].clone()
+    segments = converted.get(_SEGMENTS)
+    if segments is None or segments.ndim != 2 or len(segments) < 2:
+        found = "none" if segments is None else f"one of shape {tuple(segments.shape)}"
+        raise UerError(
+            f"expected embedding.segment_embedding.weight of 3 rows, the first of padding; found {found}"
+        )
+    converted[_SEGMENTS] = segments[1:].clone()
     if _MLM_BIAS[0] in converted:
         converted[_MLM_BIAS[1]] = converted[_MLM_BIAS[0]].clone()
     return converted
@@ -194,4 +230,4 @@ def _theirs(part: str) -> str | None:
 
 def _shrink(scale: Tensor) -> float:
     """What makes BERT's layer norm of UER's, but for their epsilons."""
-    return math.sqrt((len(scale) - 1) / len(scale))
+    return math.sqrt(max(scale.numel() - 1, 0) / max(scale.numel(), 1))

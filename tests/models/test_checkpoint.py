@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shutil
 
 import pytest
 import torch
@@ -165,3 +166,90 @@ def test_tied_weights_are_saved_once_and_trained_as_one(tmp_path):
     batch = fine_batch([9, 9])
     again({**batch, "mlm_labels": batch["input_ids"]}).loss.backward()
     assert again.bert.embeddings.word_embeddings.weight.grad.any()
+
+
+@pytest.fixture(scope="module")
+def saved(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("saved")
+    checkpoint.save(checkpoint.new(tiny(), "bert", "mlm"), folder)
+    return folder
+
+
+def changed(saved, folder, config=None, weights=None):
+    """A copy with these values in its config, and these weights pickled instead of its own."""
+    read = json.loads((saved / "config.json").read_text())
+    (folder / "config.json").write_text(json.dumps(read | (config or {})))
+    if weights is None:
+        shutil.copy(saved / "model.safetensors", folder)
+    elif isinstance(weights, bytes):
+        (folder / "pytorch_model.bin").write_bytes(weights)
+    else:
+        torch.save(weights, folder / "pytorch_model.bin")
+    return folder
+
+
+@pytest.mark.parametrize(
+    ("config", "message"),
+    [
+        ({"hidden_size": "x"}, "hidden_size"),
+        ({"num_attention_heads": 0}, "cannot be read; ZeroDivisionError"),
+        ({"num_attention_heads": 5}, "not a multiple"),
+        ({"hidden_act": "nope"}, "nope"),
+        ({"hidden_dropout_prob": 2.0}, "dropout probability"),
+        ({"vocab_size": 0}, "cannot be read"),
+        ({"pad_token_id": 10**6}, "Padding_idx"),
+        ({"id2label": "x"}, "is no checkpoint"),
+        ({"dtype": "zzz"}, "zzz"),
+        ({"is_decoder": True}, "is_decoder"),
+        ({"num_hidden_layers": 1}, r"layers that its config does not.*layer\.1\..*num_hidden_layers is 1"),
+        ({"num_hidden_layers": 3}, r"layer\.2\..*is not there"),
+        ({"treegraft": [1]}, r"treegraft of config.json is \[1\]"),
+        ({"treegraft": "x"}, "treegraft of config.json is 'x'"),
+        ({"treegraft": {"model": ["bert"]}}, r"model is \['bert'\]"),
+        ({"treegraft": {"task": [1]}}, r"no task \[1\]"),
+        ({"treegraft": {"model": "sgnet", "alpha": "x"}}, "alpha is 'x', expected a number from 0 to 1"),
+        ({"treegraft": {"model": "sgnet", "alpha": float("nan")}}, "alpha is nan"),
+        ({"treegraft": {"model": "sgnet", "softmax": "no"}}, "softmax is 'no', expected true or false"),
+        ({"treegraft": {"model": "ambert", "coarse_vocab_size": True}}, "coarse_vocab_size is True"),
+        *(
+            ({"treegraft": {"model": "ambert", "coarse_vocab_size": 5, "agreement": x}}, "agreement is")
+            for x in ("x", float("nan"), float("inf"), -1)
+        ),
+    ],
+)
+def test_a_config_that_makes_no_model_is_one_error(config, message, saved, tmp_path):
+    with pytest.raises(CheckpointError, match=message):
+        checkpoint.load(changed(saved, tmp_path, config))
+
+
+@pytest.mark.parametrize("weights", [b"", b"junk" * 50, [1, 2], {1: torch.zeros(1)}])
+def test_weights_that_are_none_are_one_error(weights, saved, tmp_path):
+    with pytest.raises(CheckpointError, match=r"weights of .* cannot be read"):
+        checkpoint.load(changed(saved, tmp_path, weights=weights))
+
+
+def test_files_beside_the_weights_that_are_junk(saved, tmp_path):
+    changed(saved, tmp_path, weights=b"")
+    (tmp_path / "pytorch_model.bin").rename(tmp_path / "model.safetensors.index.json")
+    (tmp_path / "model.safetensors.index.json").write_text('{"x": 1}')
+    with pytest.raises(CheckpointError, match="cannot be read; KeyError: 'weight_map'"):
+        checkpoint.load(tmp_path)
+    (tmp_path / "config.json").write_text("null")
+    with pytest.raises(CheckpointError, match="is no checkpoint"):
+        checkpoint.load(tmp_path)
+
+
+@pytest.mark.parametrize("odd", [float("nan"), float("-inf")])
+def test_weights_that_are_no_numbers_are_refused(odd, tmp_path):
+    made = checkpoint.new(tiny(), "bert", "mlm")
+    with torch.no_grad():
+        made.bert.encoder.layer[1].output.dense.weight[3, 3] = odd
+    checkpoint.save(made, tmp_path)
+    with pytest.raises(CheckpointError, match=r"no numbers .*bert.encoder.layer.1.output.dense.weight"):
+        checkpoint.load(tmp_path)
+
+
+def test_a_file_in_the_way_of_a_folder(tmp_path):
+    (tmp_path / "model").write_text("x")
+    with pytest.raises(CheckpointError, match="is a file, expected a folder to write"):
+        checkpoint.save(checkpoint.new(tiny()), tmp_path / "model")

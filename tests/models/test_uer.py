@@ -175,7 +175,8 @@ def test_what_is_no_checkpoint_of_uer_is_refused(tmp_path):
     with pytest.raises(UerError, match=r"encoder.rnn.weight has no counterpart"):
         uer.from_uer({**weights, "encoder.rnn.weight": torch.zeros(1)})
     with pytest.raises(UerError, match="weights of UER's encoder are missing"):
-        uer.from_uer({name: x for name, x in weights.items() if not name.startswith("encoder")})
+        without = {name: x for name, x in weights.items() if not name.startswith("encoder")}
+        uer.config_of(uer.from_uer(without), heads=HEADS)
     with pytest.raises(UerError, match="5 heads"):
         uer.config_of(uer.from_uer(weights), heads=5)
     with pytest.raises(UerError, match=r"syntax_layer.* has no counterpart in UER's BERT"):
@@ -183,11 +184,48 @@ def test_what_is_no_checkpoint_of_uer_is_refused(tmp_path):
     (tmp_path / "text.bin").write_text("no weights")
     with pytest.raises(UerError, match="cannot be read as a file of weights"):
         uer.read(tmp_path / "text.bin")
+    (tmp_path / "junk.bin").write_bytes(b"junk" * 50)
+    with pytest.raises(UerError, match="cannot be read as a file of weights"):
+        uer.read(tmp_path / "junk.bin")
     with pytest.raises(UerError, match="cannot be read as a file of weights"):
         uer.read(tmp_path / "missing.bin")
     torch.save(weights, tmp_path / "model.bin")
     with pytest.raises(CheckpointError, match=r"is a file.*models.uer.convert"):
         checkpoint.load(tmp_path / "model.bin")
+
+
+WORDS, SEGMENTS = "embedding.word_embedding.weight", "embedding.segment_embedding.weight"
+INTO = "encoder.transformer.{}.feed_forward.linear_1.weight"
+
+
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [
+        ({3: torch.zeros(1)}, "no weights by name"),
+        ({WORDS: torch.zeros(5)}, "word_embeddings.weight is of shape"),
+        ({INTO.format(0): torch.tensor(1.0)}, "intermediate.dense.weight is of shape"),
+        ({INTO.format(1): torch.zeros(7, WIDTH)}, "layer.1.intermediate.dense.weight is of shape"),
+        ({INTO.format(1): None}, "layer.1.intermediate.dense.weight is not there"),
+        ({INTO.format(9): torch.zeros(INNER, WIDTH)}, "layer.9.* in a BERT of 3 layers"),
+        ({SEGMENTS: torch.zeros(1, WIDTH)}, "segment_embedding.weight of 3 rows"),
+        ({SEGMENTS: torch.tensor(1.0)}, "segment_embedding.weight of 3 rows"),
+        ({"embedding.position_embedding.weight": None}, "position_embeddings.weight is not there"),
+        ({"embedding.layer_norm.gamma": torch.zeros(0)}, "LayerNorm.weight is of shape"),
+        ({"embedding.layer_norm.zeta": torch.zeros(WIDTH)}, "LayerNorm.zeta"),
+        ({"target.mlm_linear_2.weight": torch.zeros(3, 3)}, "decoder.weight is of shape"),
+    ],
+)
+def test_weights_that_make_no_whole_bert(changes, message, tmp_path):
+    weights = {**weights_of_uer("target"), **changes}
+    torch.save({name: x for name, x in weights.items() if x is not None}, tmp_path / "model.bin")
+    with pytest.raises(UerError, match=message):
+        uer.read(tmp_path / "model.bin", HEADS, exact=True)
+
+
+@pytest.mark.parametrize("heads", [0, -1, 5])
+def test_numbers_of_heads_that_there_cannot_be(heads):
+    with pytest.raises(UerError, match=f"does not part into {heads} heads"):
+        uer.config_of(uer.from_uer(weights_of_uer()), heads)
 
 
 def test_a_file_with_code_is_not_run(tmp_path):
