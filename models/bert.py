@@ -14,7 +14,16 @@ from torch import Tensor
 from transformers import BertConfig, BertModel
 from transformers.models.bert.modeling_bert import BertPreTrainedModel
 
-from models.bert_batch import FINE, SPLITS, Batch, check_choices, check_dataset, check_range, need
+from models.bert_batch import (
+    FINE,
+    SPLITS,
+    Batch,
+    check_answers,
+    check_choices,
+    check_dataset,
+    check_range,
+    need,
+)
 from models.counts import count_predictions
 from models.heads import TASKS, Task
 from models.masks import Mask, same_sequence
@@ -165,6 +174,7 @@ class Bert(BertPreTrainedModel):
                 config.max_position_embeddings,
                 "the checkpoint's max_position_embeddings; lower encode.max_length",
             ),
+            "sequence_id": (2**31, "1 and on; 0 is padding"),
         }
         if self.task.vocabulary:
             limits["mlm_labels"] = (config.vocab_size, "the checkpoint's vocab_size")
@@ -183,6 +193,9 @@ class Bert(BertPreTrainedModel):
         if self.task.name == "choice" and "label" in batch:
             need(batch, ("choices",), "task 'choice'")
             check_choices(batch, f"model {self.kind!r}")
+        if self.task.name == "span" and "answer_start" in batch:
+            need(batch, ("answer_stop",), "task 'span'")
+            check_answers(batch, f"model {self.kind!r}")
 
     def check_dataset(self, metadata: dict[str, Any]) -> None:
         """Raise BatchError where a dataset of this metadata does not fit: vocabulary and labels."""

@@ -111,6 +111,21 @@ def check_choices(batch: Batch, who: str) -> None:
         )
 
 
+def check_answers(batch: Batch, who: str) -> None:
+    """Raise BatchError where an answer, `answer_start` to `answer_stop` int64[B], is not within its row's tokens."""
+    start, stop = batch["answer_start"], batch["answer_stop"]
+    length = (batch["sequence_id"] > 0).sum(1)
+    none = (start == IGNORED_LABEL) & (stop == IGNORED_LABEL)
+    wrong = ~none & ((start < 0) | (stop <= start) | (stop > length))
+    if wrong.any():
+        at = int(wrong.int().argmax())
+        raise BatchError(
+            f"{who}: the answer of row {at} of the batch is tokens {int(start[at])} to {int(stop[at])} (exclusive: "
+            f"answer_start, answer_stop), and the row has {int(length[at])}: the dataset is damaged; `treegraft "
+            "verify` says where"
+        )
+
+
 def _bounds(name: str, x: Tensor) -> tuple[Tensor, Tensor]:
     if "label" in name:  # none is as good as any
         x = torch.where(x == IGNORED_LABEL, 0, x)

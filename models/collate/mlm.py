@@ -134,7 +134,10 @@ class Masking:
         return (_INDEX[self.units],) if self.units in _INDEX else ()
 
     def __call__(self, sequences: Sequences) -> Sequences:
-        """See the class. Raises BatchError if the sequences lack what is to be masked, or what units are made of."""
+        """See the class.
+
+        Raises BatchError if the sequences lack what is to be masked, a row its target, or what units are made of.
+        """
         key = keys(sequences, self.seed)
         if self.coarse:
             return self._both(sequences, key)
@@ -145,6 +148,12 @@ class Masking:
             if counted is None
             else np.diff(np.searchsorted(np.flatnonzero(counted), fine.offsets))
         )
+        if self.part == "target" and not n.all():
+            number = sequences.rows.number[sequences.row[int(n.argmin())]]
+            raise BatchError(
+                f"row {number} has no second segment, and masking with part 'target' masks that alone: take part "
+                "'all', or rows that have a target (task seq2seq)"
+            )
         tokens, taken = self._taken(fine, self._may(fine, counted), n, to_choose(fine, key))
         of = np.flatnonzero(taken)
         chosen, where = tokens.index[of], tokens.sequence[of]

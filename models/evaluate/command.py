@@ -16,7 +16,7 @@ from models.evaluate.evaluation import METRICS, PREDICTIONS, columns_of, evaluat
 from models.evaluate.measure import Options, Result
 from models.stream.open import open_split
 from models.train.data import make_collator
-from models.train.parts import positions
+from models.train.parts import positions, same_tokens
 from models.train.ranks import joined
 from models.train.reading import RecipeError
 from models.train.recipe import Recipe
@@ -43,6 +43,7 @@ def run(recipe: Recipe, split: str | None, model: str | None, options: Options, 
         metadata = open_split(folder, split, ("id",)).metadata
         try:
             loaded.check_dataset(metadata)
+            same_tokens(source, folder)
             collator = make_collator(recipe, loaded, metadata)
             if positions(loaded, metadata) > loaded.config.max_position_embeddings:
                 raise BatchError(

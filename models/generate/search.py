@@ -63,11 +63,15 @@ class Search:
             ("no_repeat_ngram_size", 0, math.inf, ""),
         ):
             value = getattr(self, name)
-            if not isinstance(value, int) or not least <= value <= most:
+            if not _whole(value) or not least <= value <= most:
                 top = f"from {least} to {most}{why}" if most < math.inf else f"of {least} or more"
                 raise ValueError(f"{name} is {value!r}, expected a whole number {top}")
-        if not 0 <= self.length_penalty < math.inf:
-            raise ValueError(f"length_penalty is {self.length_penalty!r}, expected a number of 0 or more")
+        penalty = self.length_penalty
+        if isinstance(penalty, bool) or not isinstance(penalty, int | float) or not 0 <= penalty < math.inf:
+            raise ValueError(f"length_penalty is {penalty!r}, expected a number of 0 or more")
+        for name, tokens in self.tokens.items():
+            if wrong := [token for token in tokens if not _whole(token) or token < 0]:
+                raise ValueError(f"{name} is token {wrong[0]!r}, expected an id of 0 or more")
         if self.end in self.forbidden:
             raise ValueError(f"token {self.end} is forbidden, but it is the one that ends a target")
 
@@ -77,6 +81,12 @@ class Search:
         never = [special_ids[name] for name in ("pad", "cls", "mask", *(() if unknown else ("unk",)))]
         forbidden = (*never, *settings.pop("forbidden", ()))
         return cls(special_ids["mask"], special_ids["sep"], forbidden=forbidden, **settings)
+
+    @property
+    def tokens(self) -> dict[str, tuple[int, ...]]:
+        """All ids of tokens, by the names of what they are for."""
+        lists = {"may_repeat": self.may_repeat, "forbidden": self.forbidden}
+        return {"mask": (self.mask,), "end": (self.end,), **lists}
 
     def penalty(self, length: int) -> float:
         """What a sum of log probabilities of so many tokens is divided by."""
@@ -128,6 +138,10 @@ class Generated:
         return [[t[:n] for t, n, there in zip(*row, strict=True) if there] for row in found]
 
 
+def _whole(value: object) -> bool:
+    return isinstance(value, int) and not isinstance(value, bool)
+
+
 def able(model: Bert) -> UniLM:
     """The model, if it can generate. Raises ValueError unless it is a UniLM with the head that predicts tokens."""
     if not isinstance(model, UniLM) or not model.task.vocabulary:
@@ -145,18 +159,24 @@ def generate(model: UniLM, batch: Batch, search: Search) -> Generated:
     stands behind counts for nothing. Runs without dropout, whatever mode the model is in.
 
     Raises:
-        ValueError: the model is no UniLM with the head that predicts tokens.
-        BatchError: the batch does not fit the model, a row is packed, or source and target are longer than the
-            model's positions.
+        ValueError: the model is no UniLM with the head that predicts tokens, or the search names a token that it
+            has not.
+        BatchError: the batch does not fit the model, a row is packed, source and target are longer than the
+            model's positions, or what the model predicts is no number.
     """
     able(model)
     model.check(batch)
+    for name, tokens in search.tokens.items():
+        if max(tokens, default=0) >= model.config.vocab_size:
+            raise ValueError(
+                f"{name} is token {max(tokens)}, and the model has tokens 0 to {model.config.vocab_size - 1}"
+            )
     source = _source(batch)
-    last = batch["position_ids"].masked_fill(~source, -1).amax(1)
-    _check_positions(last, search, model.config.max_position_embeddings)
     asked = source.any(1)
     if "row_weight" in batch:
         asked = asked & (batch["row_weight"] > 0)
+    last = batch["position_ids"].masked_fill(~(source & asked[:, None]), -1).amax(1)
+    _check_positions(last, search, model.config.max_position_embeddings)
     rows = asked.nonzero()[:, 0]
     answers = Generated.none(len(source), search, widened(last.new_zeros(0, dtype=model.dtype)))
     if len(rows):
@@ -184,6 +204,12 @@ def _search(decoder: Decoder, rows: Tensor, search: Search, answers: Generated) 
     )
     for step in range(most):
         scores = widened(decoder.step(written[..., step - 1] if step else None)).log_softmax(-1)
+        odd = scores[..., 0].isnan().any(1)  # of one logit that is no number, all are
+        if odd.any():
+            raise BatchError(
+                f"what the model predicts for rows {rows[odd].tolist()} of the batch is no number (NaN or infinite): "
+                "its weights are, or half precision is too narrow for them (take bfloat16, or float32)"
+            )
         scores.index_fill_(-1, forbidden, -math.inf)
         if step < search.min_length:
             scores[..., search.end] = -math.inf
@@ -239,6 +265,8 @@ def _source(batch: Batch) -> Tensor:
 
 def _check_positions(last: Tensor, search: Search, most: int) -> None:
     """Raise BatchError where a target behind the source's last position, int64[B], could pass the model's."""
+    if not len(last):
+        return
     longest, row = (int(x) for x in last.max(0))
     room = most - 1 - longest
     if search.max_target_length > room:

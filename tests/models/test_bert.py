@@ -193,6 +193,41 @@ def test_numbers_without_a_row_are_refused_by_name():
         model(batch)
 
 
+OPTIONS = {"ambert": {"coarse_vocab_size": 120}}
+
+
+def extra(model: str) -> dict[str, Tensor]:
+    """What other models read beside `fine_batch([12, 9])`."""
+    plain = fine_batch([12, 9])
+    if model == "sgnet":
+        return {name: torch.zeros_like(plain["input_ids"]) for name in ("dfs_in", "dfs_out")}
+    if model == "ambert":
+        index = plain["position_ids"].to(torch.int32)
+        return {f"coarse_{name}": x for name, x in plain.items()} | {"coarse_index": index}
+    return {}
+
+
+def test_numbers_of_sequences_are_not_below_zero():
+    batch = fine_batch([12, 9])
+    batch["sequence_id"][1, 0] = -1
+    with pytest.raises(BatchError, match="sequence_id holds -1"):
+        checkpoint.new(tiny(), "bert", "mlm")(batch)
+
+
+@pytest.mark.parametrize("model", ["bert", "sgnet", "ambert", "unilm"])
+def test_an_answer_lies_within_its_row(model):
+    made = checkpoint.new(tiny(), model, "span", **OPTIONS.get(model, {}))
+    batch = {**fine_batch([12, 9]), **extra(model)}
+    batch |= {"answer_start": torch.tensor([3, 0]), "answer_stop": torch.tensor([12, 1])}
+    assert made(batch).loss < 1e3
+    batch |= {"answer_start": torch.tensor([3, -100]), "answer_stop": torch.tensor([12, -100])}
+    assert made(batch).loss < 1e3
+    for start, stop in ((8, 10), (10**6, 10**6 + 1), (2, 10**6), (-7, 2), (2, -3), (0, 0), (5, 5), (2, -100)):
+        wrong = {"answer_start": torch.tensor([3, start]), "answer_stop": torch.tensor([12, stop])}
+        with pytest.raises(BatchError, match=rf"answer of row 1 .* tokens {start} to {stop} .* has 9"):
+            made({**batch, **wrong})
+
+
 def test_a_dataset_of_another_vocabulary_or_labels_is_refused():
     model = checkpoint.new(tiny(), "bert", "classify", labels=LABELS)
     model.check_dataset({"vocab_size": 120, "labels": LABELS})

@@ -330,3 +330,52 @@ def test_it_learns_to_write_a_source_backwards():
         )
         right = sum(answers == [target[:-1]] for answers, target in zip(found.lists(), targets, strict=True))
         assert right > 90, f"{right} of 100 with {beams} beams"
+
+
+@pytest.mark.parametrize("beams", [1, 3])
+@pytest.mark.parametrize("odd", [float("nan"), float("inf")])
+def test_predictions_that_are_no_numbers_are_an_error_that_names_the_rows(odd, beams):
+    """Of a weight that one row alone reads."""
+    model = made()
+    batch = sources_alone([[CLS, 7, SEP], [CLS, 8, SEP], [CLS, 9, SEP]])
+    with torch.no_grad():
+        model.bert.embeddings.word_embeddings.weight[8, 0] = odd
+        model.cls.predictions.decoder.weight = torch.nn.Parameter(torch.randn(24, 32, dtype=torch.float64))
+    with pytest.raises(BatchError, match=r"predicts for rows \[1\] of the batch is no number"):
+        generate(model, batch, Search.of(SPECIAL, max_target_length=3, beam_size=beams))
+
+
+def test_an_empty_batch_has_no_answers():
+    batch = {name: tensor[:0] for name, tensor in sources_alone([[CLS, 7, SEP]]).items()}
+    assert generate(made(), batch, Search.of(SPECIAL)).lists() == []
+
+
+def test_tokens_that_there_are_not_are_refused_by_name():
+    batch, model = sources_alone([[CLS, 7, SEP]]), made()
+    for search, message in (
+        (Search(mask=100, end=SEP), "mask is token 100, and the model has tokens 0 to 23"),
+        (Search(mask=MASK, end=24), "end is token 24"),
+        (Search.of(SPECIAL, forbidden=(24,)), "forbidden is token 24"),
+        (Search.of(SPECIAL, may_repeat=(7, 30)), "may_repeat is token 30"),
+    ):
+        with pytest.raises(ValueError, match=message):
+            generate(model, batch, search)
+    for settings, message in (
+        ({"forbidden": (-1,)}, "forbidden is token -1, expected an id of 0 or more"),
+        ({"may_repeat": (1.5,)}, "may_repeat is token 1.5"),
+        ({"max_target_length": True}, "max_target_length is True"),
+        ({"length_penalty": "1"}, "length_penalty is '1'"),
+        ({"length_penalty": True}, "length_penalty is True"),
+    ):
+        with pytest.raises(ValueError, match=message):
+            Search.of(SPECIAL, **settings)
+
+
+def test_a_row_of_weight_zero_may_be_as_long_as_it_is():
+    """It repeats another, and has no target."""
+    model = made()
+    long = [CLS, *[7] * (model.config.max_position_embeddings - 2), SEP]
+    batch = {**sources_alone([[CLS, 8, SEP], long]), "row_weight": torch.tensor([1.0, 0.0])}
+    search = Search.of(SPECIAL, max_target_length=4)
+    alone = generate(model, sources_alone([[CLS, 8, SEP]]), search).lists()
+    assert generate(model, batch, search).lists() == [*alone, []]

@@ -12,11 +12,12 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
-from hypothesis import given, settings
+from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 from torch import Tensor
 
 from corpora.ragged import bounds
+from corpora.schema import GROUPS
 from models.bert_batch import BatchError
 from models.collate.collator import Collator
 from models.collate.mlm import Masking, Vocabulary
@@ -35,10 +36,22 @@ SPECIAL = {"pad": 0, "unk": UNK, "cls": 2, "sep": SEP, "mask": MASK}
 FINE, COARSE = Vocabulary(SPECIAL, VOCAB), Vocabulary(SPECIAL, COARSE_VOCAB)
 
 
-def sequences_of(task: str, group: str | None, seed: int, count: int, epoch: int = 0) -> Sequences:
+def having_targets(rows: Rows) -> Rows:
+    """The rows that have a second segment: others cannot be masked by part `target`."""
+    types, offsets = rows.lists["token_type_ids"]
+    second = np.diff(bounds(types == 1)[offsets]) > 0
+    assume(second.any())
+    return rows.take(np.flatnonzero(second))
+
+
+def sequences_of(
+    task: str, group: str | None, seed: int, count: int, epoch: int = 0, part: str = "all"
+) -> Sequences:
     groups = [g for g in ("syntax", "coarse", group) if g not in (None, "base")]
     groups = list(dict.fromkeys(groups))
     rows = as_rows(make_rows(seed, task, groups, count), task, groups)
+    if part == "target":
+        rows = having_targets(rows)
     rows.epoch[:] = epoch
     return view(rows, group, task)
 
@@ -106,7 +119,7 @@ both = maskings(units="coarse", part="all", branches=False, coarse=True, coarse_
 def test_as_the_published_loops(
     masking: Masking, what: tuple[str, str | None], seed: int, count: int, epoch: int
 ) -> None:
-    before = sequences_of(*what, seed, count, epoch)
+    before = sequences_of(*what, seed, count, epoch, masking.part)
     after = masking(before)
     number_in_row: Counter[int] = Counter()
     for row, part, found in zip(before.row.tolist(), parts(before.fine), masked(after.fine), strict=True):
@@ -148,7 +161,7 @@ def with_unknown(lists: Lists, share: float, seed: int) -> Lists:
     st.integers(0, 999),
 )
 def test_rules(masking: Masking, what: tuple[str, str | None], seed: int) -> None:
-    before = sequences_of(*what, seed, 5)
+    before = sequences_of(*what, seed, 5, part=masking.part)
     after = masking(before)
     ids, new = before.fine.columns["input_ids"], after.fine.columns["input_ids"]
     labels = after.fine.columns["mlm_labels"]
@@ -216,6 +229,15 @@ def test_the_target_with_its_end() -> None:
     assert abs(ends - 3 / 4) < 5 * np.sqrt(3 / 16 / 400)  # round(0.7 * 4) of the four
 
 
+@pytest.mark.parametrize("group", [None, "tree"])
+def test_a_row_without_a_target_is_named(group: str | None) -> None:
+    rows = as_rows(make_rows(3, "pretrain", GROUPS, 20), "pretrain", GROUPS)
+    types, offsets = rows.lists["token_type_ids"]
+    number = next(100 + row for row in range(20) if not types[offsets[row] : offsets[row + 1]].any())
+    with pytest.raises(BatchError, match=f"row {number} has no second segment.*take part 'all'"):
+        Masking(FINE, part="target")(view(rows, group))
+
+
 # --- the same whatever the company --------------------------------------------------------------
 
 
@@ -226,8 +248,10 @@ def test_a_row_is_masked_alike_in_any_batch(
 ) -> None:
     groups = ["syntax", "coarse", *([group] if group else [])]
     rows = as_rows(make_rows(seed, "pretrain", groups, 8), "pretrain", groups)
+    if masking.part == "target":
+        rows = having_targets(rows)
     whole = masked(masking(view(rows, group)).fine)
-    some = np.array(data.draw(st.lists(st.integers(0, 7), min_size=1, max_size=8)))
+    some = np.array(data.draw(st.lists(st.integers(0, len(rows) - 1), min_size=1, max_size=8)))
     assert masked(masking(view(rows.take(some), group)).fine) == [whole[i] for i in some.tolist()]
 
 

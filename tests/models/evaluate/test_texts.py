@@ -61,3 +61,10 @@ def test_nothing_is_downloaded(monkeypatch: pytest.MonkeyPatch) -> None:
 
     assert text_scores(["北京"], ["北京"])["rouge1"] == text_scores(["Beijing"], ["Beijing"])["rouge1"] == 1
     assert cmrc_scores(["a Beijing 人"], "Beijing 人")[1] == pytest.approx(0.8)
+
+
+def test_a_perfect_result_is_one_and_no_more() -> None:
+    texts = ["the cat sat on the mat and slept", "a dog barked at the moon all night long", "it rains"]
+    for count in range(1, 4):
+        scores = text_scores(texts[:count], texts[:count], "en")
+        assert set(scores.values()) == {1.0}
