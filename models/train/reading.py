@@ -25,6 +25,8 @@ _WRITTEN = {
     "optim": ", such as `optim: {lr: 1e-4, epochs: 3}`",
 }
 _PATHS = ("init", "out", "data.folder", "data.dev_folder")
+_EITHER = (("init", "new"), ("optim.steps", "optim.epochs"), ("batch.rows", "batch.tokens"))
+"""Keys of which a recipe has one: a change to the one takes the other's place."""
 
 
 class RecipeError(ValueError):
@@ -39,7 +41,7 @@ def load_recipe(path: str | Path, changes: tuple[str, ...] | list[str] = ()) -> 
     Args:
         path: the YAML file.
         changes: `key=value` each, the key dotted (`optim.lr=3e-5`), the value YAML; paths in them count from the
-            working directory.
+            working directory. Where a recipe has one key or another (`init` or `new`), a change to one drops the other.
 
     Raises:
         RecipeError: a key or value is wrong.
@@ -69,7 +71,18 @@ def _change(raw: dict[str, Any], change: str) -> None:
     names = key.split(".")
     for name in reversed(names):
         made = {name: _number(made)}
+    for pair in _EITHER:
+        for one, other in (pair, pair[::-1]):
+            if _at(made, one) is not None and _at(made, other) is None and _at(raw, other) is not None:
+                _at(raw, other.rpartition(".")[0]).pop(other.rpartition(".")[2])
     _merge(raw, _resolved(made, Path.cwd()))
+
+
+def _at(raw: Any, key: str) -> Any:
+    """What stands under a dotted key, the whole under an empty one; None where there is nothing."""
+    for name in key.split(".") if key else ():
+        raw = raw.get(name) if isinstance(raw, dict) else None
+    return raw
 
 
 def _merge(into: dict[str, Any], new: dict[str, Any]) -> None:
@@ -84,10 +97,8 @@ def _resolved(raw: dict[str, Any], folder: Path) -> dict[str, Any]:
     """The same with numbers as they are meant, and paths against the folder."""
     made = _number(raw)
     for name in _PATHS:
-        *outer, key = name.split(".")
-        section = made
-        for part in outer:
-            section = section.get(part) if isinstance(section, dict) else None
+        outer, _, key = name.rpartition(".")
+        section = _at(made, outer)
         if isinstance(section, dict) and section.get(key) is not None:
             section[key] = _path(section[key], folder, hub=name == "init")
     return made
