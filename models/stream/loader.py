@@ -253,12 +253,14 @@ def _as_it_is(value: Any) -> Any:
 
 
 def _shipped(loader: DataLoader[Any]) -> Iterator[Any]:
-    """What workers ship. One that dies is a RuntimeError of torch's, or a broken connection to it."""
+    """What workers ship. Torch tells one that died, or the connection to it breaks; what is raised in a worker comes as
+    an error of that type, whose text begins "Caught"."""
     try:
         for memory, packed in loader:
             yield from unpack(memory, packed)
-    except (RuntimeError, OSError, EOFError) as error:
-        if str(error).startswith("Caught "):  # raised in a worker, and passed on by torch
+    except (RuntimeError, ConnectionError, FileNotFoundError, EOFError) as error:
+        said, torchs = str(error), isinstance(error, RuntimeError)
+        if said.startswith("Caught ") or (torchs and not said.startswith("DataLoader worker")):
             raise
         raise WorkerError(
             f"a worker process of the loader was killed or crashed ({error}): often memory ran out, of the machine or "

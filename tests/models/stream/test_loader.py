@@ -246,7 +246,14 @@ class Stumbling:
 
 @pytest.mark.parametrize(
     ("error", "workers"),
-    [(ValueError("no"), 0), (ValueError("no"), 2), (StopIteration(), 0), (KeyboardInterrupt(), 0)],
+    [
+        (ValueError("no"), 0),
+        (ValueError("no"), 2),
+        (FileNotFoundError("no"), 2),
+        (RuntimeError("no"), 2),
+        (StopIteration(), 0),
+        (KeyboardInterrupt(), 0),
+    ],
     ids=repr,
 )
 def test_after_an_error_the_next_loop_goes_on_after_the_batch_last_given(
