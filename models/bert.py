@@ -7,6 +7,7 @@ a saved folder loads there, too. What a model is beyond its weights stands in `c
 from __future__ import annotations
 
 import math
+from contextlib import nullcontext
 from typing import Any, ClassVar
 
 import torch
@@ -90,8 +91,8 @@ class Bert(BertPreTrainedModel):
     @staticmethod
     def check_number(name: str, value: object, most: float) -> None:
         """Raise ValueError unless an option is a number from 0 to `most`, and finite."""
-        number = isinstance(value, int | float) and not isinstance(value, bool)
-        if not number or not 0 <= value <= most or value == math.inf:
+        number = value if isinstance(value, int | float) and not isinstance(value, bool) else math.nan
+        if not (0 <= number <= most and number < math.inf):
             top = f"from 0 to {most}" if most < math.inf else "of 0 or more"
             raise ValueError(f"{name} is {value!r}, expected a number {top}")
 
@@ -128,6 +129,14 @@ class Bert(BertPreTrainedModel):
     def mask(self) -> Mask:
         """Who sees whom in every layer."""
         return same_sequence
+
+    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        """`forward`. FlexAttention is compiled for GPUs alone: for a CPU that takes most of a minute a shape, and
+        torch's code for sizes that vary does not compile."""
+        on_cpu = self.config._attn_implementation == "flex_attention" and self.device.type == "cpu"
+        plain = on_cpu and not torch.compiler.is_compiling()
+        with torch.compiler.set_stance("force_eager") if plain else nullcontext():
+            return super().__call__(*args, **kwargs)
 
     def forward(self, batch: Batch) -> Output:
         """Loss and logits of a batch (a dict of tensors; `reads` and the labels of the task).

@@ -53,7 +53,7 @@ def load(
         task: of `models.heads.TASKS`; default: what the folder was saved for, or else `none`.
         labels: names of the classes of `classify` and `tag`, in the dataset's order (its metadata's `labels`);
             default: the checkpoint's. Other tasks have none.
-        attention: `sdpa`, `eager` or `flex_attention`.
+        attention: `sdpa`, `eager` or `flex_attention`, which is for GPUs: on a CPU it is slow and does not train.
         dtype: of the weights.
         revision: of a hub id: a branch, tag or commit.
         options: settings of the model (`MODELS[...].options`); default: what the folder was saved with.
