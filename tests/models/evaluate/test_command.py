@@ -83,6 +83,16 @@ def test_what_is_wrong_is_said(datasets: Datasets, tmp_path: Path) -> None:
     with pytest.raises(RecipeError, match="model is not there: train the recipe's model first"):
         evaluated(recipe, split="dev")
     recipes.run(tmp_path, task="classify", data=data, optim={"steps": 1})
+    tokenizer = tmp_path / "out/model/tokenizer.json"
+    read = json.loads(tokenizer.read_text(encoding="utf-8"))
+    words = read["model"]["vocab"]
+    first, second = list(words)[10:12]
+    words[first], words[second] = words[second], words[first]
+    kept = tokenizer.read_bytes()
+    tokenizer.write_text(json.dumps(read), encoding="utf-8")
+    with pytest.raises(RecipeError, match="they were made for different tokenizers"):
+        evaluated(recipe, split="dev")
+    tokenizer.write_bytes(kept)
     other = recipes.recipe(
         tmp_path, task="classify", data={"folder": str(datasets["tag"])}, optim={"steps": 1}
     )
