@@ -31,7 +31,7 @@ from tests.integration.running import preprocess
 from tests.models.datasets import SAMPLES, Datasets
 from tests.models.tiny import tiny
 from tests.models.train import recipes
-from tests.models.train.test_ranks import torchrun
+from tests.models.train.processes import both
 
 Told = tuple[dict[str, Any], list[dict[str, Any]], str]
 
@@ -184,14 +184,14 @@ def test_a_terminal_has_a_bar_with_speed_and_time_left(datasets: Datasets, tmp_p
 
 
 def test_two_processes_write_each_row_once(datasets: Datasets, tmp_path: Path) -> None:
-    """The command itself, under torchrun, with rows that do not divide."""
+    """The command itself, with rows that do not divide."""
     recipe = untrained(tmp_path, datasets["seq2seq"])
     told, rows, _ = generated(recipe, max_target_length=4)
     out = tmp_path / "out/generate-train"
     for name in ("metrics.json", "generated.jsonl"):
         (out / name).unlink()
     command = ("generate", str(tmp_path / "recipe.yaml"), "--split", "train", "--max-target-length", "4")
-    done = torchrun("tests.models.train.command", *command, "--set", "batch.rows=6")
+    done = both(None, *command, "--set", "batch.rows=6")
     assert done.returncode == 0, done.stderr
     assert done.stdout.count("scores: ") == 1
     assert json.loads((out / "metrics.json").read_text(encoding="utf-8")) == told

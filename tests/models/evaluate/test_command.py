@@ -15,7 +15,7 @@ from models.evaluate.measure import Options
 from models.train.reading import RecipeError
 from tests.models.datasets import Datasets
 from tests.models.train import recipes
-from tests.models.train.test_ranks import torchrun
+from tests.models.train.processes import both
 
 
 def evaluated(recipe: Any, **settings: Any) -> tuple[dict[str, Any], list[dict[str, Any]], str]:
@@ -51,7 +51,7 @@ def test_a_trained_model_is_evaluated(datasets: Datasets, tmp_path: Path) -> Non
 
 
 def test_two_processes_count_each_row_once(datasets: Datasets, tmp_path: Path) -> None:
-    """The command itself, under torchrun, with rows that do not divide; windows of a question come from both."""
+    """The command itself, with rows that do not divide; windows of a question come from both."""
     keys = {
         "task": "span",
         "data": {"folder": str(datasets["span"]), "dev": "dev"},
@@ -63,7 +63,7 @@ def test_two_processes_count_each_row_once(datasets: Datasets, tmp_path: Path) -
     out = tmp_path / "out/eval-dev"
     for name in ("metrics.json", "predictions.jsonl"):
         (out / name).unlink()
-    done = torchrun("tests.models.train.command", "evaluate", str(tmp_path / "recipe.yaml"))
+    done = both(None, "evaluate", str(tmp_path / "recipe.yaml"))
     assert done.returncode == 0, done.stderr
     assert done.stdout.count("scores: ") == 1
     again = json.loads((out / "metrics.json").read_text(encoding="utf-8"))

@@ -3,28 +3,14 @@
 from __future__ import annotations
 
 import shutil
-import subprocess
-import sys
-from pathlib import Path
 
 import pytest
 from safetensors.torch import load_file
 
 from models.train.ranks import Ranks
 from tests.models.train.gradients import record
+from tests.models.train.processes import both, torchrun
 from tests.models.train.recipes import TINY, metrics, run, weights, write
-
-ROOT = Path(__file__).parents[3]
-
-
-def torchrun(
-    module: str, *arguments: str, count: int = 2, seconds: float = 300
-) -> subprocess.CompletedProcess[str]:
-    command = [sys.executable, "-m", "torch.distributed.run", "--standalone", f"--nproc-per-node={count}"]
-    return subprocess.run(
-        [*command, "-m", module, *arguments], cwd=ROOT, capture_output=True, text=True, timeout=seconds
-    )
-
 
 CASES = {
     # 10 rows over 2 ranks, the last step of an epoch filled up; predictions differ in number from rank to rank.
@@ -44,7 +30,7 @@ def test_gradients_of_two_ranks_are_those_of_one(datasets, tmp_path):
             write(tmp_path / name, data=data, optim={"lr": 1e-3, "epochs": 2}, **keys | {"new": new})
         )
         record(paths[-1], tmp_path / "one" / name, Ranks())
-    done = torchrun("tests.models.train.gradients", str(tmp_path / "two"), *map(str, paths))
+    done = both("tests.models.train.gradients", str(tmp_path / "two"), *map(str, paths))
     assert done.returncode == 0, done.stderr
     for name in CASES:
         steps = sorted(path.name for path in (tmp_path / "one" / name).iterdir())
@@ -92,6 +78,6 @@ def test_what_is_wrong_stops_both(datasets, tmp_path):
         batch={"rows": 9},
         optim={"lr": 1e-3, "steps": 2},
     )
-    done = torchrun("tests.models.train.command", "finetune", str(path))
+    done = both(None, "finetune", str(path))
     assert done.returncode != 0
     assert "batch.rows is 9, over all processes, and there are 2" in done.stderr
