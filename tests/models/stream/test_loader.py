@@ -8,7 +8,7 @@ import random
 import signal
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from itertools import chain, islice
+from itertools import islice
 from pathlib import Path
 from typing import Any
 
@@ -20,7 +20,7 @@ from hypothesis import strategies as st
 from torch.utils.data import get_worker_info
 
 from corpora.ragged import Ints
-from models.stream.loader import Loader, Packer, StateError, WorkerError, unpack
+from models.stream.loader import Loader, StateError, WorkerError
 from models.stream.mixture import Mixture
 from models.stream.open import join_splits, open_split
 from models.stream.order import KINDS, Order
@@ -450,22 +450,6 @@ def test_batches_of_workers_are_those_made_here(split: Split) -> None:
         for name in ("input_ids", "half", "empty"):
             assert one[name].dtype == other[name].dtype and torch.equal(one[name], other[name])
     there[0]["input_ids"][0, 0] = 7  # batches are there to be written to
-
-
-@pytest.mark.parametrize("strategy", sorted(torch.multiprocessing.get_all_sharing_strategies()))
-@settings(max_examples=50, deadline=None)
-@given(st.lists(st.integers(0, 40), max_size=6))
-def test_packing_gives_back_what_it_took(strategy: str, sizes: list[int]) -> None:
-    value = [(np.arange(n, dtype=np.int16), torch.arange(n), "x" * n) for n in sizes]
-    before = torch.multiprocessing.get_sharing_strategy()
-    torch.multiprocessing.set_sharing_strategy(strategy)
-    try:
-        packer = Packer()
-        found = [list(unpack(*packer(part))) for part in (value, value[::-1])]
-    finally:
-        torch.multiprocessing.set_sharing_strategy(before)
-    for (a, b, c), (x, y, z) in zip(value + value[::-1], chain(*found), strict=True):
-        assert np.array_equal(a, x) and a.dtype == x.dtype and torch.equal(b, y) and c == z
 
 
 # --- mixtures ---------------------------------------------------------------------------------
