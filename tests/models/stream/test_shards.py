@@ -5,6 +5,8 @@ from __future__ import annotations
 import math
 import pickle
 import random
+import subprocess
+import sys
 from pathlib import Path
 
 import numpy as np
@@ -191,3 +193,28 @@ def test_compressed_files_and_nulls_are_refused(tmp_path: Path) -> None:
         ShardError, match=f"lists of column {schema.field(3).name!r} may not be or hold nulls"
     ):
         open_files([path], (schema.field(3).name,))
+
+
+_WITHOUT_PANDAS = """
+import importlib.abc, sys
+
+class Missing(importlib.abc.MetaPathFinder):
+    def find_spec(self, name, path, target=None):
+        if name.partition(".")[0] == "pandas":
+            raise ModuleNotFoundError(name)
+
+sys.meta_path.insert(0, Missing())
+from models.stream.loader import Loader
+from models.stream.open import open_split
+split = open_split(sys.argv[1], "train", sys.argv[2:])
+print(sum(len(rows) for rows in Loader(split, 5)))
+"""
+
+
+def test_reading_needs_no_pandas(tmp_path: Path) -> None:
+    """Arrow looks for it where it could do without, and this project does not ask for it."""
+    folder, written = folder_of(tmp_path / "d", "span")
+    command = [sys.executable, "-c", _WITHOUT_PANDAS, str(folder), *written[0]]
+    done = subprocess.run(command, capture_output=True, text=True, cwd=Path(__file__).parents[3], check=False)
+    assert done.returncode == 0, done.stderr
+    assert int(done.stdout) == len(written)
