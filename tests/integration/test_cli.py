@@ -7,9 +7,7 @@ import json
 import os
 import signal
 import subprocess
-import sys
 import time
-from collections.abc import Mapping
 from pathlib import Path
 
 import pyarrow as pa
@@ -17,22 +15,10 @@ import pyarrow.ipc
 import pytest
 import yaml
 
+from tests.warm import COMMAND, treegraft
+
 ROOT = Path(__file__).parents[2]
 SAMPLES = ROOT / "corpora/samples"
-COMMAND = [sys.executable, "-c", "from pipelines.cli import main; main()"]
-
-
-def treegraft(
-    *words: object, cwd: Path, env: Mapping[str, str] | None = None
-) -> subprocess.CompletedProcess[str]:
-    return subprocess.run(
-        [*COMMAND, *map(str, words)],
-        cwd=cwd,
-        env={**os.environ, "COLUMNS": "100", **(env or {})},
-        capture_output=True,
-        text=True,
-        timeout=300,
-    )
 
 
 def shards(folder: Path) -> dict[str, str]:
@@ -93,14 +79,22 @@ def test_rows_are_the_records_and_labels_are_the_sources(corpus: Path, expected:
 
 
 @pytest.mark.parametrize(
-    ("workers", "seed"), [(1, "0"), (2, "1"), (4, "random")], ids=["1-worker", "2-workers", "4-workers"]
+    ("workers", "seed"),
+    [
+        pytest.param(1, "0", marks=pytest.mark.heavy),
+        (2, "1"),
+        pytest.param(4, "random", marks=pytest.mark.heavy),
+    ],
+    ids=["1-worker", "2-workers", "4-workers"],
 )
 def test_c06_same_bytes_for_any_worker_count_hash_seed_and_working_directory(
     corpus: Path, expected: Path, tmp_path: Path, workers: int, seed: str
 ) -> None:
     # Processes are forced: work this small would stay in the driver.
     env = {"PYTHONHASHSEED": seed, "TREEGRAFT_SMALL_BYTES": "0"}
-    done = treegraft("preprocess", corpus, "--out", "here", "--workers", workers, cwd=tmp_path, env=env)
+    done = treegraft(
+        "preprocess", corpus, "--out", "here", "--workers", workers, cwd=tmp_path, env=env, anew=True
+    )
     assert done.returncode == 0, done.stderr
     assert shards(tmp_path / "here") == shards(expected)
 

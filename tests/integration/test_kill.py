@@ -15,7 +15,8 @@ import pytest
 import yaml
 
 from corpora.shards import open_shard
-from tests.integration.test_cli import COMMAND, SAMPLES, shards
+from tests.integration.test_cli import SAMPLES, shards
+from tests.warm import COMMAND
 
 BLOCKS = 200
 FORCED = {"TREEGRAFT_SMALL_BYTES": "0"}  # worker processes, however small the corpus
