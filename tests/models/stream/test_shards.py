@@ -207,7 +207,7 @@ sys.meta_path.insert(0, Missing())
 from models.stream.loader import Loader
 from models.stream.open import open_split
 split = open_split(sys.argv[1], "train", sys.argv[2:])
-print(sum(len(rows) for rows in Loader(split, 5)))
+print(sum(int(rows.weight.sum()) for rows in Loader(split, 5)))
 """
 
 
