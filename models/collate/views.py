@@ -178,18 +178,16 @@ def _of_branches(fine: Lists, source: _Source) -> Array:
     if not parents.any():  # the paper's trees: all branches hang from the trunk
         return np.zeros(len(branch), parents.dtype)
     source.check_index("branch_parents", parents, offsets, "branch_parents", least=0, last=0)
-    return _looked_up(parents, branch.astype(np.int64) - 1, fine.spread(offsets[:-1]), 0)
+    return _looked_up(parents, _places(branch - 1, fine, offsets), 0)
 
 
 def _with_syntax(fine: Lists, source: _Source) -> Lists:
     word, _ = source.list("word_index")
     source.check_index("word_index", word, fine.offsets, "word_dfs_in", least=-1, last=-1)
-    starts = fine.spread(source.list("word_dfs_in")[1][:-1])
+    places = _places(word, fine, source.list("word_dfs_in")[1])
     return fine.having(
         **{
-            theirs: _looked_up(
-                source.list(ours)[0], word.astype(np.int64), starts, -1 if theirs == "sentence" else 0
-            )
+            theirs: _looked_up(source.list(ours)[0], places, -1 if theirs == "sentence" else 0)
             for ours, theirs in SYNTAX.items()
             if ours != "sentence_index" or source.has(ours)
         }
@@ -203,7 +201,11 @@ def _coarse(fine: Lists, source: _Source) -> Lists:
     return source.lists(COARSE)
 
 
-def _looked_up(values: Array, index: Ints, starts: Ints, none: int) -> Array:
-    """values[starts + index] of each token, and `none` where the index is below 0."""
-    filled = np.append(values, values.dtype.type(none))
-    return filled[np.where(index < 0, -1, starts + index)]
+def _places(index: Array, fine: Lists, offsets: Ints) -> Ints:
+    """Where what each token's index counts in its sequence stands among those of all; -1 where it is below 0."""
+    return np.where(index < 0, -1, fine.spread(offsets[:-1]) + index)
+
+
+def _looked_up(values: Array, places: Ints, none: int) -> Array:
+    """The values there, and `none` where the place is -1."""
+    return np.append(values, values.dtype.type(none))[places]
