@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import json
-import subprocess
 from pathlib import Path
 
-from tests.integration.test_cli import COMMAND, SAMPLES
+from tests.integration.test_cli import SAMPLES
+from tests.warm import treegraft
 
 RECIPE = """\
 model: unilm
@@ -21,18 +21,12 @@ out: out/unilm
 
 
 def test_from_raw_pairs_to_written_texts(tmp_path: Path) -> None:
-    def treegraft(*words: object) -> subprocess.CompletedProcess[str]:
-        command = [*COMMAND, *map(str, words)]
-        done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, timeout=600)
-        assert "Traceback" not in done.stderr
-        return done
-
     (tmp_path / "recipe.yaml").write_text(RECIPE, encoding="utf-8")
     for words in (["preprocess", SAMPLES / "zh-summaries.yaml"], ["finetune", "recipe.yaml"]):
-        done = treegraft(*words)
+        done = treegraft(*words, cwd=tmp_path)
         assert done.returncode == 0, done.stderr
     how = ("--beam-size", "3", "--n-best", "2", "--length-penalty", "1", "--max-target-length", "12")
-    done = treegraft("generate", "recipe.yaml", *how)
+    done = treegraft("generate", "recipe.yaml", *how, cwd=tmp_path, anew=True)
     assert done.returncode == 0, done.stderr
     assert done.stderr == "", "no bar where there is no terminal, no news of libraries"
     out = tmp_path / "out/unilm/generate-train"
@@ -43,5 +37,9 @@ def test_from_raw_pairs_to_written_texts(tmp_path: Path) -> None:
     raw = (SAMPLES / "zh/summaries.jsonl").read_text(encoding="utf-8").splitlines()
     assert [json.loads(x)["reference"] for x in lines] == [json.loads(x)["summary"] for x in raw]
     assert all(len(json.loads(x)["hypotheses"]) == 2 for x in lines)
-    done = treegraft("generate", "recipe.yaml", "--max-target-length", "60")
-    assert done.returncode == 2 and "take --max-target-length 48" in done.stderr
+    done = treegraft("generate", "recipe.yaml", "--max-target-length", "60", cwd=tmp_path)
+    assert (
+        done.returncode == 2
+        and "take --max-target-length 48" in done.stderr
+        and "Traceback" not in done.stderr
+    )

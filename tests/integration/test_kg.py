@@ -12,7 +12,8 @@ from pathlib import Path
 import yaml
 
 from kg.graph import KnowledgeGraph
-from tests.integration.test_cli import COMMAND, SAMPLES, rows_of, shards, small_config, treegraft
+from tests.integration.test_cli import SAMPLES, rows_of, shards, small_config
+from tests.warm import COMMAND, treegraft
 
 BUILD = {"fold": ["nfkc", "case", "simplified"], "max_object": 8}
 PLAIN = {"annotate": {"parser": "none"}, "encode": {"columns": ["coarse", "tree"], "max_length": 64}}
@@ -78,13 +79,12 @@ def test_files_and_a_compiled_graph_give_the_same_bytes_and_configs_share_it(tmp
 
 def test_killed_with_build_options_the_same_command_goes_on(tmp_path: Path) -> None:
     config = with_graph(tmp_path, "killed", {"triples": str(SAMPLES / "graph.spo"), "build": BUILD})
-    env = {"TREEGRAFT_SMALL_BYTES": "0"}
-    done = treegraft("preprocess", config, "--out", "expected", cwd=tmp_path, env=env)
+    done = treegraft("preprocess", config, "--out", "expected", cwd=tmp_path)
     assert done.returncode == 0, done.stderr
     process = subprocess.Popen(
         [*COMMAND, "preprocess", str(config), "--out", "out", "--workers", "1"],
         cwd=tmp_path,
-        env={**os.environ, **env},
+        env={**os.environ, "TREEGRAFT_SMALL_BYTES": "0"},
         stdout=subprocess.DEVNULL,
         stderr=subprocess.DEVNULL,
         start_new_session=True,
@@ -96,7 +96,7 @@ def test_killed_with_build_options_the_same_command_goes_on(tmp_path: Path) -> N
     os.killpg(process.pid, signal.SIGKILL)
     process.wait()
     before = {p.name: p.stat().st_ino for p in (tmp_path / "out/graph").iterdir()}
-    again = treegraft("preprocess", config, "--out", "out", cwd=tmp_path, env=env)
+    again = treegraft("preprocess", config, "--out", "out", cwd=tmp_path)
     assert again.returncode == 0, again.stderr
     assert shards(tmp_path / "out") == shards(tmp_path / "expected")
     assert {p.name: p.stat().st_ino for p in (tmp_path / "out/graph").iterdir()} == before, "compiled once"

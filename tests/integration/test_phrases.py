@@ -14,8 +14,9 @@ import yaml
 
 from pipelines.config import load_config
 from pipelines.phrases.flow import PhraseSearch
-from tests.integration.test_cli import COMMAND, SAMPLES, treegraft
+from tests.integration.test_cli import SAMPLES
 from tests.pipelines.dedup.running import options, plainly
+from tests.warm import COMMAND, treegraft
 
 FILES = ("phrases.tsv", "model.arpa", "report.json", "manifest.json")
 FORCED = {"TREEGRAFT_SMALL_BYTES": "0"}  # worker processes, however small the corpus
@@ -41,7 +42,7 @@ def config(folder: Path, **phrases: object) -> Path:
 
 def made(path: Path, out: Path, workers: int, seed: str) -> dict[str, bytes]:
     env = {**(FORCED if workers > 1 else {}), "PYTHONHASHSEED": seed}
-    done = treegraft("phrases", path, "--out", out, "--workers", workers, cwd=path.parent, env=env)
+    done = treegraft("phrases", path, "--out", out, "--workers", workers, cwd=path.parent, env=env, anew=True)
     assert done.returncode == 0, done.stderr
     assert "encode.coarse.phrases" in done.stderr
     assert sorted(p.name for p in (out / "phrases").iterdir()) == sorted(["_work", *FILES])

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
 import random
 import signal
 import subprocess
@@ -14,11 +13,12 @@ import pytest
 import yaml
 from safetensors.torch import load_file
 
-from tests.integration.test_cli import COMMAND, SAMPLES, treegraft
+from tests.integration.test_cli import SAMPLES
+from tests.warm import COMMAND, ready, treegraft
 
 ROOT = Path(__file__).parents[2]
 RECIPES = ROOT / "recipes"
-STEPS = 60
+STEPS = 40
 
 
 @pytest.fixture(scope="module")
@@ -41,14 +41,15 @@ def losses(out: Path, name: str = "loss") -> list[float]:
 
 
 def test_from_raw_text_to_a_classifier(home: Path) -> None:
-    fewer = ("data.folder=out/zh-pretrain", "optim.epochs=6", "threads=1")
-    changes = [word for change in fewer for word in ("--set", change)]
-    done = treegraft("pretrain", "recipes/bert-pretrain.yaml", *changes, cwd=home)
+    sizes = ("--set", "new={layers: 1, width: 64, heads: 4, dropout: 0}", "--set", "threads=1")
+    fewer = ("--set", "data.folder=out/zh-pretrain", "--set", "optim={lr: 3e-3, epochs: 4, warmup: 0.1}")
+    done = treegraft("pretrain", "recipes/bert-pretrain.yaml", *sizes, *fewer, cwd=home)
     assert done.returncode == 0, done.stderr
     out = home / "out/runs/bert-pretrain"
     assert f"trained model: {out}/model" in done.stdout and "steps" not in done.stdout
     assert losses(out)[-1] < losses(out)[0] - 0.5
-    done = treegraft("finetune", "recipes/bert-reviews.yaml", "--set", "threads=1", cwd=home)
+    finetune = ("finetune", "recipes/bert-reviews.yaml", "--set", "threads=1", "--set", "optim.lr=2e-3")
+    done = treegraft(*finetune, cwd=home)
     assert done.returncode == 0, done.stderr
     out = home / "out/runs/bert-reviews"
     assert losses(out)[-1] < losses(out)[0]
@@ -58,11 +59,11 @@ def test_from_raw_text_to_a_classifier(home: Path) -> None:
         "model.safetensors",
         "tokenizer.json",
     }
-    again = treegraft("finetune", "recipes/bert-reviews.yaml", "--set", "threads=1", cwd=home)
+    again = treegraft(*finetune, cwd=home)
     assert again.returncode == 0 and "going on after step 60 of 60" in again.stderr
     wrong = treegraft("pretrain", "recipes/bert-reviews.yaml", cwd=home)
     assert wrong.returncode == 2 and "run `treegraft finetune`" in wrong.stderr
-    other = treegraft("finetune", "recipes/bert-reviews.yaml", "--set", "seed=1", cwd=home)
+    other = treegraft(*finetune, "--set", "seed=1", cwd=home)
     assert (
         other.returncode == 1 and "seed: 0 there, 1 here" in other.stderr and "Traceback" not in other.stderr
     )
@@ -87,23 +88,24 @@ def small(folder: Path, home: Path) -> Path:
 
 @pytest.mark.parametrize("kills", [2, pytest.param(10, marks=pytest.mark.heavy)])
 def test_killed_at_random_steps_it_ends_in_the_same_bits(home: Path, tmp_path: Path, kills: int) -> None:
+    """The whole run from the interpreter's start, the others ready: a kill strikes steps, not imports."""
     whole, part = small(tmp_path / "whole", home), small(tmp_path / "part", home)
-    assert treegraft("pretrain", whole, cwd=home).returncode == 0
+    subprocess.run([*COMMAND, "pretrain", whole], cwd=home, capture_output=True, check=True)
     draw = random.Random(kills)
     out, died = part.parent / "out", []
     for step in sorted(draw.sample(range(1, STEPS - 2), kills)):
         with (tmp_path / "log").open("wb") as log:
-            command = [*COMMAND, "pretrain", str(part), "--set", f"workers={draw.randint(0, 1)}"]
-            process = subprocess.Popen(command, cwd=home, start_new_session=True, stdout=log, stderr=log)
+            words = ("pretrain", part, "--set", f"workers={draw.randint(0, 1)}")
+            process = ready().start(words, home, log, log)
         metrics, until = out / "metrics.jsonl", time.monotonic() + 600
         while process.poll() is None and time.monotonic() < until:
             if metrics.exists() and metrics.read_text().count("\n") >= step:
                 break
             time.sleep(0.002)
         time.sleep(draw.random() * 0.1)  # in the middle of a step, of a checkpoint, of its deletion
-        os.killpg(process.pid, signal.SIGKILL)
-        process.wait()
-        died.append(process.returncode)
+        if process.poll() is None:
+            process.kill()
+        died.append(process.wait())
     assert died.count(-signal.SIGKILL) >= kills - 1, (tmp_path / "log").read_text()
     done = treegraft("pretrain", part, cwd=home)
     assert done.returncode == 0, done.stderr

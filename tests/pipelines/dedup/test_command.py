@@ -7,9 +7,9 @@ from pathlib import Path
 
 import yaml
 
-from tests.integration.test_cli import treegraft
 from tests.pipelines.dedup.planted import plant
 from tests.pipelines.dedup.running import corpus, dropped
+from tests.warm import treegraft
 
 
 def write(folder: Path, **section: object) -> Path:

@@ -276,7 +276,13 @@ def expected(many: Path, tmp_path_factory: pytest.TempPathFactory) -> dict[str, 
 
 
 @pytest.mark.parametrize(
-    "how", [{"workers": 1}, {"workers": 2}, {"workers": 4}, {"runner": "BundleBasedDirectRunner"}]
+    "how",
+    [
+        {"workers": 1},
+        {"workers": 2},
+        pytest.param({"workers": 4}, marks=pytest.mark.heavy),
+        {"runner": "BundleBasedDirectRunner"},
+    ],
 )
 def test_workers_and_runners_change_no_byte(
     many: Path, expected: dict[str, bytes], tmp_path: Path, how: dict, monkeypatch: pytest.MonkeyPatch
@@ -303,7 +309,7 @@ def test_killed_at_random_moments_a_rerun_finishes(
     many: Path, expected: dict[str, bytes], tmp_path: Path
 ) -> None:
     dice, killed = random.Random(3), 0
-    for attempt in range(4):
+    for attempt in range(2):
         process = start(many, tmp_path, attempt)
         time.sleep(2.5 + 1.5 * dice.random())
         if process.poll() is None:
