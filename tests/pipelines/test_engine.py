@@ -78,7 +78,7 @@ def test_rows_and_rejects_are_all_there(expected: dict[str, bytes]) -> None:
     assert lines == split["rejects"]["bad"] == len([n for n in range(1200) if n % 17 == 3])
 
 
-@pytest.mark.parametrize("workers", [2, 4])
+@pytest.mark.parametrize("workers", [2, pytest.param(4, marks=pytest.mark.heavy)])
 def test_worker_count_changes_no_byte(
     source: Path, expected: dict[str, bytes], tmp_path: Path, workers: int
 ) -> None:
@@ -108,7 +108,7 @@ def test_killed_at_random_moments_a_rerun_finishes_and_redoes_nothing(
     """C23: kill -9 of the whole process group, again and again, in one folder."""
     out, log, dice = tmp_path / "out", tmp_path / "out.log", random.Random(7)
     killed = 0
-    for _ in range(6):
+    for _ in range(3):
         process = start(source, out, seconds=0.05)
         time.sleep(2.5 + dice.random() * 2.0)
         if process.poll() is None:

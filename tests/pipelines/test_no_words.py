@@ -18,9 +18,9 @@ from corpora.verify import verify
 from pipelines.annotate.stage import Annotate
 from pipelines.config import Config, ConfigError
 from tests.integration.running import preprocess
-from tests.integration.test_cli import treegraft
 from tests.pipelines.annotated import SAMPLES, config_of
 from tests.pipelines.raw import config, raw
+from tests.warm import treegraft
 
 HERE = str(Path(__file__))
 BARE = {"parser": "none", "segmenter": "none"}

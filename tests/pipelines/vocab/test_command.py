@@ -12,8 +12,8 @@ from pathlib import Path
 import pytest
 import yaml
 
-from tests.integration.test_cli import COMMAND, treegraft
 from tests.pipelines.vocab.running import FILES, settings, write_corpus
+from tests.warm import COMMAND, treegraft
 
 FORCED = {"TREEGRAFT_SMALL_BYTES": "0"}  # worker processes, however small the corpus
 
@@ -44,7 +44,7 @@ def test_workers_and_hash_seeds_change_nothing(tmp_path: Path) -> None:
     for workers, seed in ((1, "0"), (2, "7"), (4, "4711")):
         out, env = f"out/{workers}", {**FORCED, "PYTHONHASHSEED": seed}
         options = ("--out", out, "--annotated", "out/my/annotated", "--workers", workers)
-        said = treegraft("vocab", config.name, *options, cwd=tmp_path, env=env)
+        said = treegraft("vocab", config.name, *options, cwd=tmp_path, env=env, anew=True)
         assert said.returncode == 0, said.stderr
         found.append(vocabularies(tmp_path / out / "vocab"))
     assert found[0] == found[1] == found[2]
