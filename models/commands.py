@@ -44,19 +44,25 @@ def pretrain(recipe: RecipePath, set_: Set = None, out: Out = None, overwrite: O
     A recipe for BERT from scratch, on the dataset that `treegraft preprocess my.yaml` wrote to out/my:
 
     \b
-        model: bert             # or kbert, unilm, ambert
-        task: pretrain          # masked tokens and next sentences; mlm: the first
+        model: bert             # or unilm, ambert; kbert and sgnet begin from BERT's weights
+        task: pretrain          # masked tokens and next sentences; mlm: the first (kbert, sgnet: mlm alone)
         new: {layers: 4, width: 256, heads: 4}   # or init: CHECKPOINT
         data: {folder: out/my}  # or several, [{folder: out/a, weight: 2}, ...]
         batch: {rows: 64}       # or tokens: 16384; accumulate: 4 saves memory
         masking: {rate: 0.15}   # units: word masks whole words
         optim: {lr: 5e-4, warmup: 0.1, epochs: 20}    # or steps: 10000
-        precision: bf16
-        save_every: 500
-        out: out/my-bert
+        save_every: 500         # steps; Ctrl-C keeps a checkpoint, too
+        out: out/my-bert        # on a GPU also write precision: bf16
 
-    The folder `out` gets `model` (transformers loads it), metrics.jsonl, curves.svg and checkpoints. A run that was
-    stopped, killed even, goes on when the same command runs again, to the same weights to the bit.
+    \b
+    UniLM draws a kind of language model for each row:
+        model: unilm
+        kinds: {bidirectional: 1, left_to_right: 1, seq2seq: 2}   # shares; default: the published ones
+        # or, all rows of one kind: options: {lm: left_to_right}
+
+    The folder `out` gets `model` (the last step's; transformers loads it), run.json (the recipe with all defaults,
+    device, versions), metrics.jsonl, curves.svg and checkpoints. A run that was stopped, killed even, goes on when the
+    same command runs again, to the same weights to the bit. All keys stand in README, under Training.
 
     Several processes or GPUs: torchrun --nproc-per-node 2 --no-python treegraft pretrain my.yaml
     """
@@ -76,8 +82,18 @@ def finetune(recipe: RecipePath, set_: Set = None, out: Out = None, overwrite: O
         optim: {lr: 3e-5, epochs: 3}
         out: out/reviews-kbert
 
-    `data.dev` is looked at after every epoch. Ablations are options of the model, on the same shards:
-    --set options.visible_matrix=false. All else is as with `treegraft pretrain`.
+    \b
+    UniLM learns targets of rows of task seq2seq (then: `treegraft generate`):
+        model: unilm
+        task: mlm               # of targets, the rest of the row given
+        init: out/my-unilm/model
+        data: {folder: out/summaries, split: train, dev: dev}
+        masking: {rate: 0.7, part: target}   # the default of such rows: 0.7 of the target's tokens, its end too
+        optim: {lr: 3e-5, epochs: 10}
+        out: out/summaries-unilm
+
+    `data.dev` is looked at after every epoch; `model` is the last step's, not the best one's. Ablations are options of
+    the model, on the same shards: --set options.visible_matrix=false. All else is as with `treegraft pretrain`.
     """
     _train("finetune", recipe, set_, out, overwrite)
 
@@ -116,6 +132,7 @@ def evaluate_(
     from models.evaluate.measure import Options
     from models.train.reading import load_recipe
 
+    _quiet()
     options = Options(
         threshold=threshold,
         max_answer_length=max_answer_length,
@@ -187,6 +204,7 @@ def generate_(
     from models.generate.command import run
     from models.train.reading import load_recipe
 
+    _quiet()
     settings = {
         "beam_size": beam_size,
         "length_penalty": length_penalty,
@@ -203,22 +221,29 @@ def _train(command: str, path: Path, changes: list[str] | None, out: str | None,
     _need_torch()
     from rich.console import Console
 
-    from models.train.reading import RecipeError, load_recipe
+    from models.train.folder import check_free
+    from models.train.reading import RecipeError, check_folders, load_recipe
 
-    changes = list(changes or ()) + ([f"out={out}"] if out else [])
-    recipe = load_recipe(path, changes)
+    recipe = load_recipe(path, list(changes or ()) + ([f"out={out}"] if out else []))
     if recipe.task not in _TASKS[command]:
-        other = next((name for name, tasks in _TASKS.items() if recipe.task in tasks), None)
-        hint = f": run `treegraft {other}`" if other else f", expected one of {', '.join(_TASKS[command])}"
-        raise RecipeError(f"recipe {path}: task {recipe.task!r} is not for `treegraft {command}`{hint}")
-    import torch
-
-    from models.train.loop import train
-
+        other = next(name for name, tasks in _TASKS.items() if recipe.task in tasks)
+        raise RecipeError(
+            f"recipe {path}: task {recipe.task!r} is not for `treegraft {command}`: run `treegraft {other}`"
+        )
     console = Console(stderr=True, markup=False, emoji=False, highlight=False)
     try:
+        check_folders(recipe)  # what is quickly seen, before seconds of imports
+        if not overwrite:
+            check_free(Path(recipe.out), recipe)
+        with console.status("loading torch and transformers"):  # on a terminal alone
+            _quiet()
+            from models.train.loop import train
         made = train(recipe, console, overwrite=overwrite)
-    except torch.OutOfMemoryError as error:
+    except RecipeError as error:
+        raise RecipeError(f"recipe {path}: {error}") from None
+    except RuntimeError as error:
+        if type(error).__name__ != "OutOfMemoryError":  # torch's: it may not be loaded yet
+            raise
         first = str(error).splitlines()[0]
         raise MemoryError(f"{first} Lower batch.rows, or raise batch.accumulate") from None
     if os.environ.get("RANK", "0") == "0":
@@ -226,9 +251,13 @@ def _train(command: str, path: Path, changes: list[str] | None, out: str | None,
 
 
 def _need_torch() -> None:
-    """Raise MissingError unless there is torch; transformers is told to be quiet."""
+    """Raise MissingError unless there is torch."""
     if importlib.util.find_spec("torch") is None or importlib.util.find_spec("transformers") is None:
         raise MissingError("training needs torch and transformers: pip install 'treegraft[train]'")
+
+
+def _quiet() -> None:
+    """Transformers is told to be quiet."""
     from transformers.utils import logging
 
     logging.disable_progress_bar()  # one for every file that is read or written

@@ -16,11 +16,11 @@ from models.evaluate.evaluation import METRICS, PREDICTIONS, columns_of, evaluat
 from models.evaluate.measure import Options, Result
 from models.stream.open import open_split
 from models.train.data import make_collator
+from models.train.folder import MODEL
 from models.train.parts import positions, same_tokens
 from models.train.ranks import joined
 from models.train.reading import RecipeError
 from models.train.recipe import Recipe
-from models.train.state import MODEL
 
 
 def run(recipe: Recipe, split: str | None, model: str | None, options: Options, console: Console) -> Result:

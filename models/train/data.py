@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import dataclasses
-import difflib
 from collections.abc import Mapping
 from itertools import pairwise
 from typing import Any
@@ -19,6 +18,8 @@ from models.collate.kinds import Kinds
 from models.collate.mlm import Masking
 from models.collate.pack import Packing
 from models.collate.sequences import Step
+from models.heads import TASKS
+from models.masks import LM_KINDS
 from models.stream.loader import Loader
 from models.stream.mixture import Mixture
 from models.stream.open import join_splits, open_split
@@ -26,11 +27,19 @@ from models.stream.order import Order
 from models.stream.rows import Rows
 from models.stream.shards import Split
 from models.train.ranks import Ranks
-from models.train.reading import RecipeError
-from models.train.recipe import Recipe
+from models.train.reading import RecipeError, check_keys
+from models.train.recipe import TASK_NAMES, Recipe
 
 TARGETS = {"rate": 0.7, "part": "target"}
 """Masking of rows with a target, by default: UniLM's fine-tuning (Dong et al. 2019, section 3.2)."""
+_OURS = ("vocabulary", "coarse_vocabulary")
+"""Settings of masking that are the dataset's."""
+_ANY = {
+    f"{prefix}{name}": value
+    for prefix in ("", "coarse_")
+    for name, value in (("special_ids", {"mask": 0, "sep": 1}), ("vocab_size", 9))
+}
+"""What a dataset says of its vocabularies, in the place of one that is not opened yet."""
 
 
 @dataclasses.dataclass
@@ -111,27 +120,63 @@ def make_collator(recipe: Recipe, model: Bert, metadata: Mapping[str, Any]) -> C
     Raises:
         RecipeError: masking or kinds are not for this model or task, or name what they do not have.
     """
-    targets, steps = metadata.get("task") == "seq2seq", list[Step]()
-    if recipe.kinds and model.kind != "unilm":
-        raise RecipeError(f"kinds are those of unilm, the model is {model.kind!r}: drop kinds")
-    if recipe.masking and not model.task.vocabulary:
-        raise RecipeError(f"masking is for tasks that predict tokens, not for {recipe.task!r}: drop masking")
+    steps = _steps(recipe, model.kind, model.task.vocabulary, model.group == "coarse", metadata)
     try:
-        if model.kind == "unilm" and model.task.vocabulary:
-            default = {"shares": {"seq2seq": 1}} if targets else {}
-            shares = {"shares": recipe.kinds} if recipe.kinds else default
-            steps.append(Kinds(seed=recipe.seed, **shares))
-        if model.task.vocabulary:
-            _known(recipe.masking)
-            options = (TARGETS if targets else {}) | {"seed": recipe.seed} | recipe.masking
-            if model.group == "coarse" and "coarse" not in options:
-                options["coarse"] = True
-            steps.append(Masking.of(metadata, **options))
         pack = recipe.batch.pack and Packing(recipe.batch.pack)
-        collator = Collator.of(model, steps=steps, pack=pack or None)
+        return Collator.of(model, steps=steps, pack=pack or None)
     except ValueError as error:
-        raise RecipeError(str(error)) from None
-    return collator
+        raise RecipeError(f"batch.pack: {error}") from None
+
+
+def check_steps(recipe: Recipe) -> None:
+    """Raise RecipeError where masking or kinds are wrong whatever the dataset."""
+    _steps(recipe, recipe.model, TASKS[recipe.task].vocabulary, False, _ANY)
+
+
+def _steps(
+    recipe: Recipe, kind: str, predicts: bool, coarse: bool, metadata: Mapping[str, Any]
+) -> list[Step]:
+    """Kinds and masking for a model of this kind that predicts tokens or does not, coarse ones or fine."""
+    if recipe.kinds and kind != "unilm":
+        raise RecipeError(f"kinds are those of unilm, the model is {kind!r}: drop kinds")
+    for name in ("kinds", "masking"):
+        if getattr(recipe, name) and not predicts:
+            raise RecipeError(f"{name}: for tasks that predict tokens, not for {recipe.task!r}: drop {name}")
+    if not predicts:
+        return []
+    targets, steps, section = metadata.get("task") == "seq2seq", list[Step](), "kinds"
+    try:
+        if kind == "unilm" and "lm" not in recipe.options:  # by which all rows are of one kind
+            check_keys("kinds", recipe.kinds, LM_KINDS)
+            default = {"shares": {"seq2seq": 1}} if targets else {}
+            steps.append(Kinds(seed=recipe.seed, **({"shares": recipe.kinds} if recipe.kinds else default)))
+        elif recipe.kinds:
+            raise RecipeError("options.lm and kinds both say of which kind rows are: drop one of them")
+        section = "masking"
+        check_keys(
+            "masking", recipe.masking, [f.name for f in dataclasses.fields(Masking) if f.name not in _OURS]
+        )
+        options = (TARGETS if targets else {}) | {"seed": recipe.seed} | recipe.masking
+        if coarse and "coarse" not in options:
+            options["coarse"] = True
+        steps.append(Masking.of(metadata, **options))
+    except RecipeError:
+        raise
+    except ValueError as error:
+        raise RecipeError(f"{section}: {error}") from None
+    return steps
+
+
+def in_effect(collator: Collator) -> dict[str, Any]:
+    """Masking and kinds with the defaults that were filled in, as a recipe has them."""
+    found: dict[str, Any] = {}
+    for step in collator.steps:
+        if isinstance(step, Kinds):
+            found["kinds"] = dict(step.shares)
+        if isinstance(step, Masking):
+            names = [field.name for field in dataclasses.fields(step) if field.name not in _OURS]
+            found["masking"] = {name: getattr(step, name) for name in names}
+    return found
 
 
 def row_ids(recipe: Recipe, numbers: np.ndarray) -> list[str]:
@@ -154,18 +199,14 @@ def _rows(recipe: Recipe, ranks: Ranks) -> int:
     return rows
 
 
-def _known(masking: Mapping[str, Any]) -> None:
-    names = [field.name for field in dataclasses.fields(Masking) if "vocabulary" not in field.name]
-    for key in masking:
-        if key not in names:
-            near = difflib.get_close_matches(key, names, n=1)
-            hint = f"did you mean {near[0]!r}?" if near else f"known keys: {', '.join(sorted(names))}"
-            raise RecipeError(f"masking.{key}: unknown key; {hint}")
-
-
-def check_rows(collator: Collator, metadata: Mapping[str, Any], recipe: Recipe) -> None:
+def check_rows(recipe: Recipe, metadata: Mapping[str, Any]) -> None:
     """Raise RecipeError where the dataset's rows are not of the task."""
     try:
-        collator.check_dataset(metadata)
-    except BatchError as error:
-        raise RecipeError(f"task: {error}") from None
+        Collator(task=recipe.task).check_dataset(metadata)
+    except BatchError:
+        found = metadata.get("task")
+        fits = found if found in TASK_NAMES else "mlm"
+        raise RecipeError(
+            f"task: the dataset's rows are of task {found!r}, the recipe's task is {recipe.task!r}: write task: "
+            f"{fits}, or preprocess the corpus for {recipe.task!r}"
+        ) from None

@@ -10,12 +10,13 @@ from a checkpoint does what it would have done. (With another number of ranks dr
 from __future__ import annotations
 
 import contextlib
+import inspect
 import itertools
 import math
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any, NoReturn, TypeVar
 
 import torch
 from rich.console import Console
@@ -27,11 +28,15 @@ from models.evaluate.evaluation import columns_of, evaluate
 from models.output import Output
 from models.stream.hashing import key_of
 from models.stream.loader import Loader
+from models.stream.loader import StateError as LoaderError
+from models.train import folder
 from models.train import state as states
 from models.train.curves import write_curves
 from models.train.data import (
     Share,
     check_rows,
+    check_steps,
+    in_effect,
     make_buckets,
     make_collator,
     make_loader,
@@ -39,13 +44,25 @@ from models.train.data import (
     open_rows,
     row_ids,
 )
+from models.train.interrupt import deferred
 from models.train.log import Log, Losses
-from models.train.parts import make_model, make_optimizer, prepare, rate
+from models.train.parts import (
+    check_model,
+    make_model,
+    make_optimizer,
+    prepare,
+    rate,
+    same_tokens,
+    versions,
+)
 from models.train.ranks import Ranks, joined
 from models.train.recipe import Recipe
 
 T = TypeVar("T")
 _NO_LIMIT = math.inf
+_NEWER = "forward_sync_buffers" in inspect.signature(DistributedDataParallel).parameters
+_OWN_BUFFERS: dict[str, Any] = {"forward_sync_buffers" if _NEWER else "broadcast_buffers": False}
+"""Buffers are constants, so processes need not be told of each other's; torch 2.13 has another name for it."""
 
 
 class TrainingError(ValueError):
@@ -55,6 +72,8 @@ class TrainingError(ValueError):
 def train(recipe: Recipe, console: Console, *, overwrite: bool = False) -> Path:
     """Train as a recipe says, from its newest checkpoint on if there is one; the folder of the trained model.
 
+    A run that is interrupted (Ctrl-C, SIGTERM) ends its step, keeps a checkpoint and raises KeyboardInterrupt.
+
     Raises RecipeError, StateError, TrainingError and what opening datasets raises: all ValueErrors or OSErrors.
     """
     out = Path(recipe.out)
@@ -62,7 +81,9 @@ def train(recipe: Recipe, console: Console, *, overwrite: bool = False) -> Path:
         newest, error = None, None
         try:  # the first process alone holds the folder; the others learn from it what is there
             if ranks.first:
-                newest = held.enter_context(states.held(out, recipe, overwrite))
+                check_model(recipe)
+                check_steps(recipe)
+                newest = held.enter_context(folder.held(out, recipe, overwrite))
         except (ValueError, OSError) as raised:
             error = raised
         ranks.together(error)
@@ -78,13 +99,19 @@ def train(recipe: Recipe, console: Console, *, overwrite: bool = False) -> Path:
 class _Run:
     """One process's run: what the recipe was made into."""
 
+    stops = False
+    """Whether a process was asked to stop before the step."""
+    asked: Callable[[], bool] = staticmethod(lambda: False)
+    """Whether this one was, by now."""
+
     def __init__(self, recipe: Recipe, console: Console, ranks: Ranks, newest: Path | None) -> None:
         self.recipe, self.ranks, self.out = recipe, ranks, Path(recipe.out)
         split = open_rows(recipe)
-        self.metadata = split.metadata
+        check_rows(recipe, split.metadata)
+        if recipe.data.dev:
+            check_rows(recipe, open_dev(recipe, ("input_ids",)).metadata)
         self.model = make_model(recipe, split, str(newest) if newest else None).to(ranks.device)
         collator = make_collator(recipe, self.model, split.metadata)
-        check_rows(collator, split.metadata, recipe)
         self.collator = collator
         self.loader = make_loader(recipe, collator, ranks)
         self.dev = open_dev(recipe, columns_of(self.model, collator)) if recipe.data.dev else None
@@ -95,29 +122,71 @@ class _Run:
         if newest is not None:
             found = states.read(newest)
             states.restore(newest, self.model, self.optimizer)
-            self.loader.load_state_dict(found.loader)
+            self.resume(found.loader)
             self.begin, window = found.step, found.window
         prepare(self.model, recipe)
         self.module: torch.nn.Module = self.model
         if ranks.count > 1:
-            self.module = DistributedDataParallel(
-                self.model, broadcast_buffers=False, gradient_as_bucket_view=True
-            )
+            self.module = DistributedDataParallel(self.model, gradient_as_bucket_view=True, **_OWN_BUFFERS)
         self.log = Log(self.out, console, recipe, self.begin, self.steps, quiet=not ranks.first)
         self.log.window = window or self.log.window
+        if ranks.first:
+            folder.write_run(self.out, self.facts(split.fingerprint, split.rows))
+        self.tell(newest)
+
+    def tell(self, newest: Path | None) -> None:
+        """What is about to be done, to who watches."""
+        recipe, device, log = self.recipe, self.ranks.device.type, self.log
+        times = f"{self.ranks.count} x " if self.ranks.count > 1 else ""
+        how = f"{times}{device}, {recipe.precision}"
         if newest is not None:
-            self.log.say(f"going on after step {self.begin:,} of {self.steps:,} ({newest})")
+            log.say(f"going on after step {self.begin:,} of {self.steps:,} ({newest}) · {how}")
         else:
-            self.log.say(f"{recipe.model} {recipe.task}: {_size(self.model)} · {self.loader.describe()}")
-            if recipe.init is not None and self.model.drawn:
-                self.log.say(f"not in {recipe.init}, so begun anew: {', '.join(self.model.drawn)}")
+            log.say(f"{recipe.model} {recipe.task}: {_size(self.model)} · {how} · {self.loader.describe()}")
+        if device == "cpu" and recipe.precision == "bf16":
+            log.say("precision: bf16 is slower than fp32 on a processor; it is for GPUs")
+        if recipe.init is None or newest is not None:
+            return
+        if self.model.drawn:
+            log.say(f"not in {recipe.init}, so begun anew: {', '.join(_grouped(self.model.drawn))}")
+        if not same_tokens(recipe.init, recipe.data.folder[0].folder):
+            log.say(
+                f"{recipe.init} has neither tokenizer.json nor vocab.txt here, so whether its tokens are the dataset's "
+                "was not compared"
+            )
+
+    def facts(self, fingerprint: str, rows: int) -> dict[str, Any]:
+        """What `run.json` says: the recipe with all defaults, and what it came to here."""
+        options = {name: value for name, value in self.model.settings.items() if name != "task"}
+        return {
+            "recipe": self.recipe.model_dump(mode="json"),
+            "in_effect": {"options": options, **in_effect(self.collator), "steps": self.steps},
+            "dataset": {"fingerprint": fingerprint, "rows": rows},
+            "device": {
+                "type": self.ranks.device.type,
+                "processes": self.ranks.count,
+                "threads": torch.get_num_threads(),
+            },
+            "versions": versions(),
+        }
+
+    def resume(self, state: Mapping[str, Any]) -> None:
+        """Put the stream where a checkpoint left it. Raises StateError where that was another."""
+        try:
+            self.loader.load_state_dict(state)
+        except LoaderError as error:
+            mine, there = self.loader.state_dict()["stream"], state.get("stream")
+            other = isinstance(there, Mapping) and there.get("data") != mine["data"]
+            folders = ", ".join(source.folder for source in self.recipe.data.folder)
+            said = f"data.folder: other rows there than those of {folders}" if other else str(error)
+            raise folder.another(self.out, [said]) from None
 
     def train(self) -> Path:
         """All steps that are left."""
         recipe, optim = self.recipe, self.recipe.optim
         self.model.train()
         shares, epoch = _endless(self.loader), self.loader.epoch
-        with self.log:
+        with self.log, deferred(self.ranks.count == 1) as self.asked:
             for step in range(self.begin + 1, self.steps + 1):
                 share = next(shares)
                 torch.manual_seed(key_of(recipe.seed, step, self.ranks.rank))
@@ -136,8 +205,11 @@ class _Run:
                     due = step % recipe.eval_every == 0 if recipe.eval_every else ended
                     if self.dev is not None and (last or due):
                         self.log.dev(step, self.look())
-                    if self.ranks.first and (last or step % recipe.save_every == 0):
+                    stops = not last and (self.stops or (self.ranks.count == 1 and self.asked()))
+                    if self.ranks.first and (last or stops or step % recipe.save_every == 0):
                         self.save(step)
+                    if stops:
+                        self.stop(step)
             if self.ranks.first:
                 return self.finish()
         return self.out / states.MODEL
@@ -147,7 +219,9 @@ class _Run:
         parts = self.model.parts
         counted = [self.model.counts(batch) for batch in share.batches]
         own = [sum(int(counts.get(name, 0)) for counts in counted) for name in parts]
-        *known, tokens = self.ranks.sum(torch.tensor([*own, share.tokens])).tolist()
+        # Of several processes one alone may have been asked to stop: all stop after the same step.
+        *known, tokens, stops = self.ranks.sum(torch.tensor([*own, share.tokens, self.asked()])).tolist()
+        self.stops = stops > 0
         counts = dict(zip(parts, known, strict=True))
         if not any(known):
             raise TrainingError(
@@ -205,6 +279,13 @@ class _Run:
         states.save(self.out, found, self.model, self.optimizer, self.tokenizer, self.recipe.keep)
         write_curves(self.out)
 
+    def stop(self, step: int) -> NoReturn:
+        """Leave, once the checkpoint is there."""
+        self.ranks.gather(None)
+        kept = self.out / states.CHECKPOINTS / f"step-{step:08}"
+        self.log.say(f"stopped after step {step:,} of {self.steps:,}; kept in {kept}")
+        raise KeyboardInterrupt if self.ranks.first else SystemExit(130)
+
     def finish(self) -> Path:
         made = states.save_model(self.out, self.model, self.tokenizer)
         write_curves(self.out)
@@ -225,6 +306,16 @@ def _endless(loader: Loader[T]) -> Iterator[T]:
 
 def _size(model: Bert) -> str:
     return f"{sum(weight.numel() for weight in model.parameters()) / 1e6:,.1f} million weights"
+
+
+def _grouped(names: Sequence[str]) -> list[str]:
+    """Names of weights, those of a module that has many as one."""
+    modules: dict[str, list[str]] = {}
+    for name in names:
+        parts = name.split(".")
+        modules.setdefault(".".join(parts[: 2 if parts[0] in ("bert", "cls") else 1]), []).append(name)
+    shown = ([f"{module}.* ({len(of)})"] if len(of) > 2 else of for module, of in modules.items())
+    return list(itertools.chain.from_iterable(shown))
 
 
 def _some(values: list[Any]) -> str:

@@ -9,6 +9,7 @@ from __future__ import annotations
 import json
 import math
 from collections.abc import Mapping
+from importlib import metadata as packages
 from typing import Any
 
 import torch
@@ -20,10 +21,10 @@ from models import checkpoint
 from models.bert import Bert
 from models.bert_batch import BatchError
 from models.stream.shards import Split
-from models.train.reading import RecipeError
-from models.train.recipe import New, Optim, Recipe
+from models.train.reading import RecipeError, check_keys
+from models.train.recipe import TASK_NAMES, New, Optim, Recipe
 
-TOKENIZER = "tokenizer.json"
+TOKENIZER, WORDS = "tokenizer.json", "vocab.txt"
 
 
 def make_model(recipe: Recipe, split: Split, resumed: str | None = None) -> Bert:
@@ -36,6 +37,8 @@ def make_model(recipe: Recipe, split: Split, resumed: str | None = None) -> Bert
         RecipeError: model, task or options are not known; or model and dataset do not fit.
     """
     metadata = split.metadata
+    if recipe.init is not None and resumed is None:
+        same_tokens(recipe.init, recipe.data.folder[0].folder)
     options = dict(recipe.options)
     if recipe.model == "ambert" and "coarse_vocab_size" not in options:
         if not metadata.get("coarse_vocab_size"):
@@ -54,7 +57,6 @@ def make_model(recipe: Recipe, split: Split, resumed: str | None = None) -> Bert
             made = checkpoint.new(config, recipe.model, recipe.task, labels=labels, **options)
         else:
             assert recipe.init is not None  # the recipe saw to it
-            same_tokens(recipe.init, recipe.data.folder[0].folder)
             made = checkpoint.load(recipe.init, recipe.model, recipe.task, labels=labels, **options)
         made.check_dataset(metadata)
     except (checkpoint.CheckpointError, BatchError) as error:
@@ -67,6 +69,25 @@ def make_model(recipe: Recipe, split: Split, resumed: str | None = None) -> Bert
             + ("raise new.positions" if recipe.new else "take another init")
         )
     return made
+
+
+def check_model(recipe: Recipe) -> None:
+    """Raise RecipeError where the model has no such task or option, whatever the dataset."""
+    kind = checkpoint.MODELS[recipe.model]
+    tasks = [task for task in kind.tasks if task in TASK_NAMES]
+    if recipe.task not in tasks:
+        raise RecipeError(
+            f"model {recipe.model!r} has no task {recipe.task!r}; its tasks: {', '.join(tasks)}"
+        )
+    check_keys("options", recipe.options, kind.options)
+    config = BertConfig()
+    config.treegraft = {"task": recipe.task, **recipe.options}
+    if recipe.model == "ambert":
+        config.treegraft.setdefault("coarse_vocab_size", 1)  # the dataset's, by default
+    try:
+        kind.settings_of(config)
+    except ValueError as error:
+        raise RecipeError(f"options: {error}") from None
 
 
 def positions(model: Bert, metadata: Mapping[str, Any]) -> int:
@@ -92,11 +113,11 @@ def _config(new: New, metadata: Mapping[str, Any]) -> BertConfig:
     )
 
 
-def same_tokens(init: str, folder: str) -> None:
-    """Raise RecipeError where checkpoint and dataset both say what their tokens are, and say differently."""
-    ours, theirs = _tokens(init), _tokens(folder)
+def same_tokens(init: str, folder: str) -> bool:
+    """Whether checkpoint and dataset both say what their tokens are. Raises RecipeError where they say differently."""
+    ours, theirs = tokens_of(init), tokens_of(folder)
     if ours is None or theirs is None:
-        return
+        return False
     for token, number in theirs.items():
         if ours.get(token) != number:
             has = f"{ours[token]:,}" if token in ours else "unknown"
@@ -104,17 +125,27 @@ def same_tokens(init: str, folder: str) -> None:
                 f"token {token!r} is {number:,} in {folder}, and {has} in {init}: they were made for different "
                 "tokenizers; encode the dataset with the checkpoint's own (encode.tokenizer)"
             )
+    return True
 
 
-def _tokens(folder: str) -> dict[str, int] | None:
-    path = files.join(folder, TOKENIZER)
+def tokens_of(folder: str) -> dict[str, int] | None:
+    """Tokens and their ids by a folder's tokenizer.json, or else its vocab.txt, a token a line; None: by neither."""
     try:
-        if not files.exists(path):
-            return None
-        found = json.loads(files.read_bytes(path))["model"]["vocab"]
-        return found if isinstance(found, dict) else None
+        if files.exists(path := files.join(folder, TOKENIZER)):
+            found = json.loads(files.read_bytes(path))["model"]["vocab"]
+            if isinstance(found, dict):
+                return found
+        if files.exists(path := files.join(folder, WORDS)):
+            lines = files.read_bytes(path).decode("utf-8").replace("\r\n", "\n").removesuffix("\n")
+            return {token: number for number, token in enumerate(lines.split("\n"))}
     except (OSError, ValueError, KeyError, TypeError):
-        return None
+        pass
+    return None
+
+
+def versions() -> dict[str, str]:
+    """Of what a run's numbers may depend on."""
+    return {name: packages.version(name) for name in ("treegraft", "torch", "transformers", "numpy")}
 
 
 # --- how it learns ----------------------------------------------------------------------------

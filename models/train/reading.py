@@ -6,7 +6,9 @@ relative paths count from the folder of the file.
 
 from __future__ import annotations
 
+import difflib
 import re
+from collections.abc import Collection, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -48,7 +50,13 @@ def load_recipe(path: str | Path, changes: tuple[str, ...] | list[str] = ()) -> 
     """
     path = Path(path)
     try:
-        raw = _resolved(read_yaml(path, "recipe"), path.resolve().parent)
+        found = read_yaml(path, "recipe")
+        if "model" not in found and any(key in found for key in ("input", "annotate", "encode")):
+            raise RecipeError(
+                f"recipe {path} looks like a config for `treegraft preprocess`; a recipe of training says model, task, "
+                "data and out (`treegraft pretrain --help` shows one)"
+            )
+        raw = _resolved(found, path.resolve().parent)
         for change in changes:
             _change(raw, change)
         return Recipe.model_validate(raw)
@@ -56,6 +64,34 @@ def load_recipe(path: str | Path, changes: tuple[str, ...] | list[str] = ()) -> 
         raise RecipeError(str(error)) from None
     except ValidationError as error:
         raise RecipeError(f"recipe {path}:\n" + "\n".join(explain(error, Recipe, _WRITTEN))) from None
+
+
+def check_folders(recipe: Recipe) -> None:
+    """Raise RecipeError where a folder that is read is not there, or one of a run stands for its model."""
+    read = [("data.folder", source.folder) for source in recipe.data.folder]
+    if recipe.data.dev_folder is not None:
+        read.append(("data.dev_folder", recipe.data.dev_folder))
+    for key, folder in read:
+        if not is_uri(folder) and not Path(folder).is_dir():
+            raise RecipeError(f"{key}: there is no folder {folder}: `treegraft preprocess` writes one")
+    init = Path(recipe.init or "")
+    if not init.is_absolute() or init.is_file():  # an id on the hub; a file is told of where it is read
+        return
+    if not init.is_dir():
+        raise RecipeError(f"init: there is no folder {init}")
+    if not (init / "config.json").exists() and (init / "model/config.json").exists():
+        raise RecipeError(f"init: {init} is the folder of a run: did you mean {init / 'model'}?")
+
+
+def check_keys(section: str, given: Mapping[str, Any], names: Collection[str]) -> None:
+    """Raise RecipeError for a key that a section does not have."""
+    for key in given:
+        if key not in names:
+            near = difflib.get_close_matches(str(key), names, n=1)
+            hint = (
+                f"did you mean {near[0]!r}?" if near else f"known keys: {', '.join(sorted(names)) or 'none'}"
+            )
+            raise RecipeError(f"{section}.{key}: unknown key; {hint}")
 
 
 def _change(raw: dict[str, Any], change: str) -> None:
@@ -112,7 +148,9 @@ def _path(value: Any, folder: Path, hub: bool) -> Any:
     if not isinstance(value, str) or is_uri(value):
         return value
     if hub and not (folder / value).exists() and re.fullmatch(r"[\w-][\w.-]*(/[\w.-]+)?", value):
-        return value  # an id on the hub
+        owner, _, name = value.partition("/")
+        if not name or not (folder / owner).is_dir():
+            return value  # an id on the hub
     return str((folder / value).resolve())
 
 

@@ -5,13 +5,16 @@ What is not written has the default that is named here. `models.train.reading` r
 
 from __future__ import annotations
 
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, Literal, get_args
 
 from pydantic import Field, field_validator, model_validator
 
 from corpora.sections import Count, Fraction, Section
 
 Positive = Annotated[float, Field(gt=0)]
+ModelName = Literal["bert", "kbert", "unilm", "sgnet", "ambert"]
+TaskName = Literal["mlm", "nsp", "pretrain", "classify", "regress", "tag", "span", "choice"]
+TASK_NAMES: tuple[str, ...] = get_args(TaskName)
 _PROGRESS = ("out", "workers", "threads", "save_every", "keep", "log_every", "eval_every", "tensorboard")
 """Keys by which no weight changes: a run may go on with others."""
 
@@ -114,12 +117,14 @@ class Optim(Section):
 class Recipe(Section):
     """One run of training."""
 
-    model: str
-    """`bert`, `kbert`, `unilm`, `sgnet` or `ambert`."""
-    task: str
-    """What is learned: `mlm`, `nsp` or `pretrain` (both); `classify`, `regress`, `tag`, `span`, `choice`."""
+    model: ModelName
+    """Which system."""
+    task: TaskName
+    """What is learned: masked tokens (`mlm`), next sentences (`nsp`), or both (`pretrain`); else what the dataset's
+    rows are labelled for. Targets of seq2seq rows are learned by `model: unilm` under `task: mlm`."""
     options: dict[str, Any] = {}
-    """Options of the model, such as `{direction: descendants}` of sgnet: switches of ablations."""
+    """Options of the model, switches of ablations. kbert: `graph`, `soft_positions`, `visible_matrix`; unilm: `lm`,
+    `types`; sgnet: `direction`, `alpha`, `aggregation`, `softmax`; ambert: `variant`, `granularity`, `agreement`."""
     init: str | None = None
     """Checkpoint to begin from: a folder (such as `model` in the `out` of another run) or an id on the hub."""
     new: New | None = None
@@ -127,9 +132,11 @@ class Recipe(Section):
     data: Data
     batch: BatchSize = BatchSize()
     masking: dict[str, Any] = {}
-    """Which tokens are masked and how, for tasks that predict them (`models.collate.mlm.Masking`)."""
+    """Which tokens are masked and how, for tasks that predict them (`models.collate.mlm.Masking`): `rate` (0.15; of
+    seq2seq rows 0.7 of the target), `units` (`token`, `word`, `coarse`, `ngram`), `part` (`all`, `target`), ..."""
     kinds: dict[str, Any] = {}
-    """Of unilm: shares of its kinds of language model (`models.collate.kinds.Kinds`)."""
+    """Of unilm: shares of its kinds of language model, `bidirectional`, `left_to_right`, `right_to_left` and `seq2seq`;
+    default: a third, a sixth, a sixth, a third; seq2seq rows: `seq2seq` alone. With `options.lm` all rows are of it."""
     optim: Optim
     precision: Literal["fp32", "bf16"] = "fp32"
     """`bf16`: matrices are multiplied in bfloat16 (autocast); weights and their updates stay in single precision."""
@@ -158,6 +165,13 @@ class Recipe(Section):
     """Steps from one look at `data.dev` to the next; default: at each end of an epoch. There is one at the end."""
     tensorboard: bool = False
     """Write metrics for TensorBoard, too (pip install 'treegraft[tensorboard]')."""
+
+    @field_validator("task", mode="before")
+    @classmethod
+    def _of_targets(cls, value: Any) -> Any:
+        if value == "seq2seq":
+            raise ValueError("rows of task seq2seq are learned from by model: unilm under task: mlm")
+        return value
 
     @model_validator(mode="after")
     def _fits_together(self) -> Recipe:

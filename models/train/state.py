@@ -11,11 +11,8 @@ Weights and the optimizer's moments are safetensors, all else is JSON; nothing i
 from __future__ import annotations
 
 import contextlib
-import fcntl
 import json
 import os
-import re
-import shutil
 from collections.abc import Iterator
 from dataclasses import asdict, dataclass
 from pathlib import Path
@@ -28,16 +25,10 @@ from safetensors.torch import load_file, save_file
 from corpora import files
 from models import checkpoint
 from models.bert import Bert
+from models.train.folder import CHECKPOINTS, MODEL, STEP, StateError, remove
 from models.train.parts import TOKENIZER
-from models.train.recipe import Recipe
 
 STATE_VERSION = 1
-RECIPE, CHECKPOINTS, MODEL = "recipe.json", "checkpoints", "model"
-_STEP = re.compile(r"step-(\d{8,})")
-
-
-class StateError(ValueError):
-    """A folder or a checkpoint that a run cannot go on from; the message says why and what to do."""
 
 
 @dataclass
@@ -57,39 +48,6 @@ class State:
     recipe: dict[str, Any]
 
 
-@contextlib.contextmanager
-def held(out: Path, recipe: Recipe, overwrite: bool) -> Iterator[Path | None]:
-    """Hold the folder of a run, for one run at a time; gives the newest checkpoint of the same recipe, if there is one.
-
-    Raises:
-        StateError: the folder is in use, another recipe's, or not of a run.
-    """
-    if out.exists() and not (out / RECIPE).exists() and any(p.name != ".lock" for p in out.iterdir()):
-        raise StateError(f"out: {out} holds other files and no {RECIPE} of a run: name a folder of its own")
-    out.mkdir(parents=True, exist_ok=True)
-    with (out / ".lock").open("w") as lock:
-        try:
-            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except OSError:
-            raise StateError(
-                f"out: another run is writing to {out}: wait for it, or name another folder"
-            ) from None
-        if overwrite:
-            for name in (RECIPE, CHECKPOINTS, MODEL, "metrics.jsonl", "curves.svg", "tensorboard"):
-                _remove(out / name)
-        _compare(out, recipe)
-        for left in (*out.glob(".new-*"), *(out / CHECKPOINTS).glob(".*")):
-            _remove(left)
-        yield newest(out)
-
-
-def newest(out: Path) -> Path | None:
-    """The checkpoint of the highest step in the folder of a run."""
-    folder = out / CHECKPOINTS
-    found = [path for path in folder.iterdir() if _STEP.fullmatch(path.name)] if folder.is_dir() else []
-    return max(found, key=lambda path: int(path.name[5:]), default=None)
-
-
 def save(
     out: Path, state: State, model: Bert, optimizer: torch.optim.Optimizer, tokenizer: bytes | None, keep: int
 ) -> None:
@@ -102,10 +60,10 @@ def save(
         save_file(_moments(model, optimizer), made / "optimizer.safetensors")
         body = {"version": STATE_VERSION, **asdict(state)}
         (made / "training.json").write_text(json.dumps(body, indent=1), encoding="utf-8")
-    old = sorted(path.name for path in folder.iterdir() if _STEP.fullmatch(path.name))[:-keep]
+    old = sorted(path.name for path in folder.iterdir() if STEP.fullmatch(path.name))[:-keep]
     for one in old:
         (folder / one).rename(folder / f".old-{one}")
-        _remove(folder / f".old-{one}")
+        remove(folder / f".old-{one}")
 
 
 def save_model(out: Path, model: Bert, tokenizer: bytes | None) -> Path:
@@ -165,41 +123,11 @@ def _moments(model: Bert, optimizer: torch.optim.Optimizer) -> dict[str, torch.T
     }
 
 
-def _compare(out: Path, recipe: Recipe) -> None:
-    """Write down whose folder it is; raise StateError where it is another recipe's."""
-    path, mine = out / RECIPE, recipe.lasting()
-    if path.exists() and (
-        newest(out) or (out / MODEL).exists()
-    ):  # else nothing was learned that could be lost
-        try:
-            found = json.loads(path.read_text(encoding="utf-8"))
-        except ValueError as error:
-            raise StateError(f"{path} is damaged ({error}): begin anew, with --overwrite") from error
-        differs = list(_differences(found, json.loads(json.dumps(mine))))
-        if differs:
-            shown = "\n".join(f"  {line}" for line in differs[:8])
-            raise StateError(
-                f"out: {out} holds a run of another recipe:\n{shown}\n"
-                "name another folder (--out), or begin anew in this one (--overwrite)"
-            )
-        return
-    with files.write_atomic(str(path)) as sink:
-        sink.write(json.dumps(mine, indent=1, ensure_ascii=False).encode("utf-8"))
-
-
-def _differences(there: Any, here: Any, name: str = "") -> Iterator[str]:
-    if isinstance(there, dict) and isinstance(here, dict):
-        for key in dict.fromkeys([*here, *there]):
-            yield from _differences(there.get(key), here.get(key), f"{name}.{key}".lstrip("."))
-    elif there != here:
-        yield f"{name}: {json.dumps(there, ensure_ascii=False)} there, {json.dumps(here, ensure_ascii=False)} here"
-
-
 @contextlib.contextmanager
 def _whole(path: Path) -> Iterator[Path]:
     """A new folder that gets its name when all in it is on the disk; what bore the name before is deleted."""
     made = path.parent / f".new-{path.name}"
-    _remove(made)
+    remove(made)
     made.mkdir()
     yield made
     mode = (made / "config.json").stat().st_mode
@@ -214,7 +142,7 @@ def _whole(path: Path) -> Iterator[Path]:
     with _opened(path.parent) as descriptor:
         os.fsync(descriptor)
     if "old" in locals():
-        _remove(old)
+        remove(old)
 
 
 @contextlib.contextmanager
@@ -224,13 +152,6 @@ def _opened(path: Path) -> Iterator[int]:
         yield descriptor
     finally:
         os.close(descriptor)
-
-
-def _remove(path: Path) -> None:
-    if path.is_dir() and not path.is_symlink():
-        shutil.rmtree(path)
-    else:
-        path.unlink(missing_ok=True)
 
 
 def _damaged(path: Path) -> str:

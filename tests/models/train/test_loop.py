@@ -3,17 +3,19 @@
 from __future__ import annotations
 
 import json
+import os
 import shutil
+import signal
 import sys
+from importlib.metadata import version
 
 import pytest
 import torch
 from transformers import AutoModelForPreTraining, AutoTokenizer
 
 from models import checkpoint
-from models.stream.loader import StateError as LoaderError
-from models.train import state as states
-from models.train.loop import TrainingError, _Run
+from models.train.folder import StateError, held, newest
+from models.train.loop import TrainingError, _grouped, _Run
 from models.train.reading import RecipeError
 from tests.models.tiny import tiny
 from tests.models.train.lesser import without
@@ -93,6 +95,60 @@ def test_a_run_that_was_stopped_ends_in_the_same_bits(
     assert "of 12" in said and same(weights(whole), weights(again))
 
 
+@pytest.mark.parametrize("number, workers", [(signal.SIGINT, 0), (signal.SIGTERM, 1)])
+def test_an_interrupt_keeps_what_was_learned(datasets, tmp_path, monkeypatch, number, workers):
+    """With no checkpoint due: the step is ended and kept, and the run goes on from it to the same bits."""
+    keys = pretraining(datasets, save_every=500, log_every=3)
+    whole, _ = run(tmp_path / "whole", **keys)
+    before = signal.getsignal(number)
+    check = _Run.check
+
+    def asked(self, step, *rest):
+        if step == 5:
+            os.kill(os.getpid(), number)
+        check(self, step, *rest)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(_Run, "check", asked)
+        with pytest.raises(KeyboardInterrupt):
+            run(tmp_path / "part", **keys | {"workers": workers})
+    assert signal.getsignal(number) == before
+    assert [path.name for path in (tmp_path / "part/out/checkpoints").iterdir()] == ["step-00000005"]
+    out, said = run(tmp_path / "part", **keys)
+    assert "going on after step 5 of 12" in said
+    assert same(weights(whole), weights(out)) and metrics(whole) == metrics(out)
+
+
+def test_one_kind_of_language_model_is_what_all_rows_are(datasets, tmp_path):
+    """`options.lm` without kinds: as if the kinds were of it alone, whose masks are the same."""
+    keys = pretraining(datasets, model="unilm", task="mlm")
+    told, _ = run(tmp_path / "lm", **keys | {"options": {"lm": "left_to_right"}})
+    drawn, _ = run(tmp_path / "kinds", **keys | {"kinds": {"left_to_right": 1}})
+    other, _ = run(tmp_path / "other", **keys)
+    assert same(weights(told), weights(drawn)) and not same(weights(told), weights(other))
+
+
+def test_a_folder_says_what_its_run_did(datasets, tmp_path):
+    keys = pretraining(datasets, model="unilm", optim={"lr": 1e-3, "epochs": 1}, precision="bf16")
+    out, said = run(tmp_path, **keys)
+    assert "cpu, bf16" in said and "bf16 is slower than fp32" in said
+    found = json.loads((out / "run.json").read_text())
+    assert found["recipe"]["data"]["folder"] == [{"folder": str(datasets["pretrain"]), "weight": 1.0}]
+    assert found["recipe"]["seed"] == 0 and found["in_effect"]["steps"] == len(metrics(out))
+    assert (
+        found["in_effect"]["masking"]["rate"] == 0.15
+        and found["in_effect"]["options"]["lm"] == "bidirectional"
+    )
+    assert found["in_effect"]["kinds"]["seq2seq"] == pytest.approx(1 / 3)
+    assert found["device"]["type"] == "cpu" and found["versions"]["torch"] == version("torch")
+    assert len(found["dataset"]["fingerprint"]) > 8 and found["dataset"]["rows"] > 0
+
+
+def test_new_weights_are_told_by_module():
+    names = [f"syntax_layer.{n}" for n in range(16)] + ["classifier.bias", "classifier.weight"]
+    assert _grouped(names) == ["syntax_layer.* (16)", "classifier.bias", "classifier.weight"]
+
+
 def test_what_a_kill_leaves_half_written_misleads_nobody(datasets, tmp_path):
     keys = pretraining(datasets, save_every=5, keep=9)
     whole, _ = run(tmp_path / "whole", **keys)
@@ -133,7 +189,7 @@ def test_a_loss_that_is_no_number_names_the_rows(datasets, tmp_path):
     before, _ = run(tmp_path / "before", **pretraining(datasets, optim={"lr": 1e-3, "steps": 1}))
     model = checkpoint.load(before / "model")
     with torch.no_grad():
-        model.bert.embeddings.LayerNorm.bias[3] = float("inf")
+        model.bert.embeddings.LayerNorm.bias[3] = 3e38  # a number, until it is multiplied
     checkpoint.save(model, tmp_path / "bad")
     keys = pretraining(
         datasets,
@@ -160,7 +216,7 @@ def test_a_folder_of_another_recipe_is_refused(datasets, tmp_path, change, says)
     if "optim" in change:
         change = {"optim": keys["optim"] | {"lr": 0.5}}
     run(tmp_path, **keys)
-    with pytest.raises(states.StateError) as caught:
+    with pytest.raises(StateError) as caught:
         run(tmp_path, **keys | change)
     assert says in str(caught.value) and "--overwrite" in str(caught.value)
     _, said = run(tmp_path, overwrite=True, **keys | change)
@@ -171,25 +227,25 @@ def test_folders_and_checkpoints_that_are_no_run(datasets, tmp_path):
     keys = pretraining(datasets, save_every=1, optim={"lr": 2e-3, "steps": 2})
     (tmp_path / "out").mkdir()
     (tmp_path / "out/letter.txt").touch()
-    with pytest.raises(states.StateError, match="holds other files"):
+    with pytest.raises(StateError, match="holds other files"):
         run(tmp_path, **keys)
     (tmp_path / "out/letter.txt").unlink()
     out, _ = run(tmp_path, **keys)
-    newest = states.newest(out)
-    (newest / "training.json").write_text("{}")
-    with pytest.raises(states.StateError, match="delete that folder"):
+    last = newest(out)
+    (last / "training.json").write_text("{}")
+    with pytest.raises(StateError, match="delete that folder"):
         run(tmp_path, **keys)
-    body = json.loads((newest.parent / "step-00000001/training.json").read_text())
-    (newest / "training.json").write_text(json.dumps(body | {"version": 99}))
-    with pytest.raises(states.StateError, match="another release"):
+    body = json.loads((last.parent / "step-00000001/training.json").read_text())
+    (last / "training.json").write_text(json.dumps(body | {"version": 99}))
+    with pytest.raises(StateError, match="another release"):
         run(tmp_path, **keys)
-    (newest / "training.json").write_text(json.dumps(body))
-    (newest / "optimizer.safetensors").write_bytes(b"nothing")
-    with pytest.raises(states.StateError, match="cannot be read"):
+    (last / "training.json").write_text(json.dumps(body))
+    (last / "optimizer.safetensors").write_bytes(b"nothing")
+    with pytest.raises(StateError, match="cannot be read"):
         run(tmp_path, **keys)
     with (
-        states.held(out, recipe(tmp_path, **keys), False),
-        pytest.raises(states.StateError, match="another run is writing"),
+        held(out, recipe(tmp_path, **keys), False),
+        pytest.raises(StateError, match="another run is writing"),
     ):
         run(tmp_path, **keys)
 
@@ -197,21 +253,40 @@ def test_folders_and_checkpoints_that_are_no_run(datasets, tmp_path):
 def test_other_data_under_the_same_recipe_is_refused(datasets, tmp_path):
     keys = pretraining(datasets, save_every=1, optim={"lr": 2e-3, "steps": 2}, task="mlm")
     run(tmp_path, **keys)
-    with pytest.raises(LoaderError, match="data is"):
+    with pytest.raises(StateError, match="holds a run of another recipe") as caught:
         run(tmp_path, **keys | {"data": {"folder": str(datasets["classify"])}})
+    assert "data.folder: other rows there" in str(caught.value) and "--overwrite" in str(caught.value)
 
 
 @pytest.mark.parametrize(
     "task, source, keys, says",
     [
-        ("tag", "tag", {"model": "kbrt"}, "expected one of bert, kbert"),
-        ("tagg", "tag", {}, "has no task 'tagg'"),
-        ("tag", "classify", {}, "task 'tag' learns from rows of task tag"),
+        ("tag", "tag", {"model": "kbrt"}, "did you mean 'kbert'?"),
+        ("tagg", "tag", {}, "did you mean 'tag'?"),
+        ("seq2seq", "tag", {}, "learned from by model: unilm under task: mlm"),
+        ("pretrain", "pretrain", {"model": "kbert"}, "its tasks: mlm, classify, regress, tag, choice"),
+        ("tag", "classify", {}, "of task 'classify', the recipe's task is 'tag': write task: classify, or"),
+        ("classify", "seq2seq", {}, "write task: mlm, or"),
         ("mlm", "pretrain", {"masking": {"rat": 0.1}}, "masking.rat: unknown key; did you mean 'rate'?"),
         ("mlm", "pretrain", {"masking": {"rate": 7}}, "rate"),
         ("mlm", "pretrain", {"kinds": {"seq2seq": 1}}, "kinds are those of unilm"),
         ("tag", "tag", {"masking": {"rate": 0.1}}, "drop masking"),
-        ("tag", "tag", {"options": {"soft": 1}}, "has no option 'soft'"),
+        ("tag", "tag", {"options": {"soft": 1}}, "options.soft: unknown key"),
+        ("tag", "tag", {"model": "sgnet", "options": {"alpah": 1}}, "did you mean 'alpha'?"),
+        ("tag", "tag", {"model": "sgnet", "options": {"alpha": 7}}, "options: alpha"),
+        (
+            "mlm",
+            "pretrain",
+            {"model": "unilm", "kinds": {"seqseq": 1}},
+            "kinds.seqseq: unknown key; did you mean",
+        ),
+        ("mlm", "pretrain", {"model": "unilm", "kinds": {"seq2seq": -1}}, "kinds: share of 'seq2seq'"),
+        (
+            "mlm",
+            "pretrain",
+            {"model": "unilm", "kinds": {"seq2seq": 1}, "options": {"lm": "seq2seq"}},
+            "options.lm and kinds both say",
+        ),
         ("classify", "classify", {"batch": {"rows": 8, "pack": 99}}, "do not pack"),
         ("classify", "classify", {"new": TINY | {"positions": 16}}, "raise new.positions"),
         ("classify", "classify", {"model": "sgnet", "drop": "syntax"}, "encode.columns: [syntax]"),
@@ -227,7 +302,7 @@ def test_what_does_not_fit_is_said_before_the_first_step(datasets, tmp_path, tas
     with pytest.raises(ValueError) as caught:
         run(tmp_path, **{"task": task, "data": {"folder": str(folder)}, "optim": OPTIM} | keys)
     assert says in str(caught.value)
-    assert not list(tmp_path.glob("out/checkpoints/*"))
+    assert not (tmp_path / "out").exists()
 
 
 def test_a_checkpoint_of_other_tokens_is_refused(datasets, tmp_path):
@@ -242,7 +317,13 @@ def test_a_checkpoint_of_other_tokens_is_refused(datasets, tmp_path):
     with pytest.raises(RecipeError, match="made for different tokenizers"):
         run(tmp_path / "after", **keys)
     path.unlink()
-    run(tmp_path / "after", **keys | {"optim": {"lr": 1e-3, "steps": 1}})
+    tokens = sorted(vocabulary, key=vocabulary.__getitem__)
+    (before / "model/vocab.txt").write_text("\n".join(tokens) + "\n", encoding="utf-8")
+    with pytest.raises(RecipeError, match="made for different tokenizers"):
+        run(tmp_path / "after", **keys)
+    (before / "model/vocab.txt").unlink()
+    _, said = run(tmp_path / "after", **keys | {"optim": {"lr": 1e-3, "steps": 1}})
+    assert "was not compared" in said
     model = checkpoint.new(tiny(vocab_size=50))
     checkpoint.save(model, tmp_path / "small")
     with pytest.raises(RecipeError, match=r"vocab_size is .* the checkpoint's vocabulary has 50 tokens"):

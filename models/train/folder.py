@@ -1,0 +1,141 @@
+"""The folder of a run: whose it is, who holds it, what it says of itself. Nothing here needs torch.
+
+out/recipe.json    `Recipe.lasting` of the run that the folder is of: another recipe is refused
+    run.json       the whole recipe, defaults filled in; device, versions, the dataset
+    checkpoints/   `models.train.state`
+    model/         the trained model
+"""
+
+from __future__ import annotations
+
+import contextlib
+import fcntl
+import json
+import re
+import shutil
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from corpora import files
+from models.train.log import METRICS
+from models.train.recipe import Recipe
+
+RECIPE, RUN, CHECKPOINTS, MODEL = "recipe.json", "run.json", "checkpoints", "model"
+_LOCK, _CURVES, _BOARD = ".lock", "curves.svg", "tensorboard"
+STEP = re.compile(r"step-(\d{8,})")
+
+
+class StateError(ValueError):
+    """A folder or a checkpoint that a run cannot go on from; the message says why and what to do."""
+
+
+@contextlib.contextmanager
+def held(out: Path, recipe: Recipe, overwrite: bool) -> Iterator[Path | None]:
+    """Hold the folder of a run, for one run at a time; gives the newest checkpoint of the same recipe, if there is one.
+
+    Where an error ends what is done before any step was begun, the folder is left as it was.
+
+    Raises:
+        StateError: the folder is in use, another recipe's, or not of a run.
+    """
+    _usable(out)
+    made = [folder for folder in (out, *out.parents) if not folder.exists()]
+    out.mkdir(parents=True, exist_ok=True)
+    with (out / _LOCK).open("w") as lock:
+        try:
+            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except OSError:
+            raise StateError(
+                f"out: another run is writing to {out}: wait for it, or name another folder"
+            ) from None
+        if overwrite:
+            for name in (RECIPE, RUN, CHECKPOINTS, MODEL, METRICS, _CURVES, _BOARD):
+                remove(out / name)
+        _compare(out, recipe)
+        if not (out / RECIPE).exists() or not _learned(out):
+            _write(out / RECIPE, recipe.lasting())
+        for left in (*out.glob(".new-*"), *(out / CHECKPOINTS).glob(".*")):
+            remove(left)
+        try:
+            yield newest(out)
+        except BaseException:
+            if not _learned(out) and not (out / METRICS).exists():
+                for name in (RECIPE, RUN, _LOCK):
+                    remove(out / name)
+                for folder in made:
+                    with contextlib.suppress(OSError):  # something else is in it by now
+                        folder.rmdir()
+            raise
+
+
+def check_free(out: Path, recipe: Recipe) -> None:
+    """Raise StateError where the folder is another recipe's, or not of a run."""
+    _usable(out)
+    _compare(out, recipe)
+
+
+def newest(out: Path) -> Path | None:
+    """The checkpoint of the highest step in the folder of a run."""
+    folder = out / CHECKPOINTS
+    found = [path for path in folder.iterdir() if STEP.fullmatch(path.name)] if folder.is_dir() else []
+    return max(found, key=lambda path: int(path.name[5:]), default=None)
+
+
+def write_run(out: Path, facts: Mapping[str, Any]) -> None:
+    """Write down what a run is: for who asks later what it did, or wants to do it again."""
+    _write(out / RUN, facts)
+
+
+def another(out: Path, differs: Sequence[str]) -> StateError:
+    """The error of a folder that a run cannot go on in, for these reasons."""
+    shown = "\n".join(f"  {line}" for line in differs[:8])
+    return StateError(
+        f"out: {out} holds a run of another recipe:\n{shown}\n"
+        "name another folder (--out), or begin anew in this one (--overwrite)"
+    )
+
+
+def remove(path: Path) -> None:
+    """Delete a file or a folder, if it is there."""
+    if path.is_dir() and not path.is_symlink():
+        shutil.rmtree(path)
+    else:
+        path.unlink(missing_ok=True)
+
+
+def _usable(out: Path) -> None:
+    if out.exists() and not out.is_dir():
+        raise StateError(f"out: {out} is a file: name a folder")
+    if out.exists() and not (out / RECIPE).exists() and any(p.name != _LOCK for p in out.iterdir()):
+        raise StateError(f"out: {out} holds other files and no {RECIPE} of a run: name a folder of its own")
+
+
+def _learned(out: Path) -> bool:
+    """Whether there is something that could be lost."""
+    return newest(out) is not None or (out / MODEL).exists()
+
+
+def _compare(out: Path, recipe: Recipe) -> None:
+    path = out / RECIPE
+    if not path.exists() or not _learned(out):
+        return
+    try:
+        found = json.loads(path.read_text(encoding="utf-8"))
+    except ValueError as error:
+        raise StateError(f"{path} is damaged ({error}): begin anew, with --overwrite") from error
+    if differs := list(_differences(found, json.loads(json.dumps(recipe.lasting())))):
+        raise another(out, differs)
+
+
+def _write(path: Path, body: Mapping[str, Any]) -> None:
+    with files.write_atomic(str(path)) as sink:
+        sink.write(json.dumps(body, indent=1, ensure_ascii=False).encode("utf-8") + b"\n")
+
+
+def _differences(there: Any, here: Any, name: str = "") -> Iterator[str]:
+    if isinstance(there, dict) and isinstance(here, dict):
+        for key in dict.fromkeys([*here, *there]):
+            yield from _differences(there.get(key), here.get(key), f"{name}.{key}".lstrip("."))
+    elif there != here:
+        yield f"{name}: {json.dumps(there, ensure_ascii=False)} there, {json.dumps(here, ensure_ascii=False)} here"
