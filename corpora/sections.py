@@ -98,6 +98,30 @@ def section_of(annotation: Any) -> type[BaseModel] | None:
     return next((o for o in options if isinstance(o, type) and issubclass(o, BaseModel)), None)
 
 
+def reference(section: type[BaseModel], prefix: str = "") -> Iterator[tuple[str, str, str]]:
+    """Every key of a section: dotted name, default as YAML (`required` where there is none), meaning."""
+    for name, field in section.model_fields.items():
+        if (inner := section_of(field.annotation)) and get_origin(field.annotation) is not list:
+            yield from reference(inner, f"{prefix}{name}.")
+            continue
+        default = (
+            "required" if field.is_required() else "" if field.default is None else _as_yaml(field.default)
+        )
+        annotation = str(field.annotation)
+        # Not the keys of a mapping.
+        choices = (
+            re.findall(r"'(\w+)'", annotation) if "Literal" in annotation and "dict" not in annotation else []
+        )
+        meaning = " ".join((field.description or "").split())
+        yield f"{prefix}{name}", default, meaning + (f" One of {', '.join(choices)}." if choices else "")
+
+
+def _as_yaml(value: Any) -> str:
+    import yaml
+
+    return yaml.safe_dump(value, default_flow_style=True).removesuffix("\n").removesuffix("\n...")
+
+
 def _hint(key: str, known: list[str], root: type[BaseModel]) -> str:
     """Where a key of another section belongs (the outermost that has it), and which of this section was meant."""
     elsewhere = [name for name in _all_keys(root) if name.rpartition(".")[2] == key]

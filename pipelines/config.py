@@ -7,19 +7,18 @@ the config file, so a run gives the same bytes from any working directory.
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Annotated, Any, Literal, get_args, get_origin
+from typing import Annotated, Any, Literal, get_args
 
-import yaml
 from pydantic import BaseModel, Field, ValidationError, model_validator
 
+from corpora import sections
 from corpora.files import is_uri
 from corpora.layout import InputConfig
 from corpora.presets import PRESETS
 from corpora.schema import Task
-from corpora.sections import SettingsError, explain, read_yaml, section_of
+from corpora.sections import SettingsError, explain, read_yaml
 from pipelines.dedup.config import DedupConfig
 from pipelines.encode_config import EncodeConfig
 from pipelines.graph_config import GraphConfig
@@ -280,25 +279,4 @@ def resolve(config_path: str | Path, path: str) -> str:
 
 def reference() -> Iterator[tuple[str, str, str]]:
     """Every key of a config: dotted name, default as YAML (`required` where there is none), meaning."""
-    yield from _reference(Config, "")
-
-
-def _reference(section: type[BaseModel], prefix: str) -> Iterator[tuple[str, str, str]]:
-    for name, field in section.model_fields.items():
-        if (inner := section_of(field.annotation)) and get_origin(field.annotation) is not list:
-            yield from _reference(inner, f"{prefix}{name}.")
-            continue
-        default = (
-            "required" if field.is_required() else "" if field.default is None else _as_yaml(field.default)
-        )
-        annotation = str(field.annotation)
-        # Not the keys of a mapping.
-        choices = (
-            re.findall(r"'(\w+)'", annotation) if "Literal" in annotation and "dict" not in annotation else []
-        )
-        meaning = " ".join((field.description or "").split())
-        yield f"{prefix}{name}", default, meaning + (f" One of {', '.join(choices)}." if choices else "")
-
-
-def _as_yaml(value: Any) -> str:
-    return yaml.safe_dump(value, default_flow_style=True).removesuffix("\n").removesuffix("\n...")
+    return sections.reference(Config)

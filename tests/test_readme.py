@@ -12,9 +12,10 @@ from typing import Any
 
 import numpy as np
 
-from corpora import schema
+from corpora import schema, sections
 from corpora.schema import Column
 from corpora.verify import RULES
+from models.train.recipe import Recipe
 from pipelines.config import reference
 from tests.rows import CLS, SEP, make_rows
 
@@ -32,6 +33,14 @@ def _columns(columns: Iterable[Column]) -> str:
     return "\n".join(lines)
 
 
+def _keys(keys: Iterable[tuple[str, str, str]]) -> str:
+    lines = ["| key | default | meaning |", "|---|---|---|"]
+    for key, default, meaning in keys:
+        shown = default if default == "required" else f"`{default}`" if default else ""
+        lines.append(f"| `{key}` | {shown} | {meaning.replace('|', chr(92) + '|')} |")
+    return "\n".join(lines)
+
+
 def tables() -> dict[str, str]:
     """Marker name to the Markdown that stands between its markers."""
     base = schema.row_columns("tag", schema.GROUPS)
@@ -43,10 +52,6 @@ def tables() -> dict[str, str]:
     label_lines = ["| task | column | type | shape | meaning |", "|---|---|---|---|---|"]
     for task, columns in labels.items():
         label_lines += [f"| {task} | `{c.name}` | `{_type(c)}` | {c.shape} | {c.meaning} |" for c in columns]
-    config = ["| key | default | meaning |", "|---|---|---|"]
-    for key, default, meaning in reference():
-        shown = default if default == "required" else f"`{default}`" if default else ""
-        config.append(f"| `{key}` | {shown} | {meaning.replace('|', chr(92) + '|')} |")
     rules = [
         "| rule | what must hold |",
         "|---|---|",
@@ -55,7 +60,8 @@ def tables() -> dict[str, str]:
     return {
         "rows": _columns(c for c in base if c.group != "label") + "\n\n" + "\n".join(label_lines),
         "documents": _columns(schema.annotated_columns(parsed=True, pair=False)),
-        "config": "\n".join(config),
+        "config": _keys(reference()),
+        "recipe": _keys(sections.reference(Recipe)),
         "rules": "\n".join(rules),
     }
 

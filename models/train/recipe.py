@@ -78,13 +78,17 @@ class New(Section):
     """A model from scratch: its size."""
 
     layers: Count = 4
+    """`new`, instead of `init`, is a model from scratch, whose vocabulary is the dataset's."""
     width: Count = 256
+    """Width of hidden states, a multiple of `heads`."""
     heads: Count = 4
+    """Attention heads of a layer."""
     intermediate: Count | None = None
     """Width within a layer; default: four times `width`."""
     positions: Count | None = None
     """Longest sequence that fits; default: what the dataset needs."""
     dropout: Fraction = 0.1
+    """Of hidden states and of attention."""
 
 
 class Optim(Section):
@@ -93,7 +97,9 @@ class Optim(Section):
     lr: Positive = 1e-4
     """The highest learning rate."""
     betas: tuple[Fraction, Fraction] = (0.9, 0.999)
+    """How slowly AdamW's two means forget."""
     eps: Positive = 1e-8
+    """What AdamW adds to what it divides by."""
     weight_decay: Annotated[float, Field(ge=0)] = 0.01
     """Of matrices; biases and LayerNorm have none."""
     warmup: Annotated[float, Field(ge=0)] = 0.1
@@ -133,7 +139,8 @@ class Recipe(Section):
     batch: BatchSize = BatchSize()
     masking: dict[str, Any] = {}
     """Which tokens are masked and how, for tasks that predict them (`models.collate.mlm.Masking`): `rate` (0.15; of
-    seq2seq rows 0.7 of the target), `units` (`token`, `word`, `coarse`, `ngram`), `part` (`all`, `target`), ..."""
+    seq2seq rows 0.7 of the target), `units` (`token`, `word`, `coarse`, `ngram`), `part` (`all`,
+    `target`), `budget`, `max_predictions`, `branches`, `shares`, `corrupted_by`, `coarse`"""
     kinds: dict[str, Any] = {}
     """Of unilm: shares of its kinds of language model, `bidirectional`, `left_to_right`, `right_to_left` and `seq2seq`;
     default: a third, a sixth, a sixth, a third; seq2seq rows: `seq2seq` alone. With `options.lm` all rows are of it."""
