@@ -82,7 +82,10 @@ def run(recipe: Recipe, split: str | None, model: str | None, options: Options, 
 
 
 def asked(recipe: Recipe, split: str | None, model: str | None) -> tuple[str, str]:
-    """The model's folder and the split. Raises RecipeError where no split is named or no model was trained."""
+    """The model's folder and the split.
+
+    Raises RecipeError where no split is named, no model was trained, or the folder is of another model or task.
+    """
     split = split or recipe.data.dev
     if split is None:
         raise RecipeError("no split is named: write data.dev in the recipe, or give --split")
@@ -91,6 +94,15 @@ def asked(recipe: Recipe, split: str | None, model: str | None) -> tuple[str, st
         raise RecipeError(
             f"{source} is not there: train the recipe's model first, or name another with --model"
         )
+    saved = getattr(checkpoint.read_config(source), "treegraft", None)
+    saved = saved if isinstance(saved, Mapping) else {}
+    for key in ("model", "task"):
+        mine, its = getattr(recipe, key), saved.get(key)
+        if its is not None and its != mine:
+            raise RecipeError(
+                f"{source} was saved with {key} {its!r}, the recipe's {key} is {mine!r}: give the recipe that it was "
+                f"trained by, or --set {key}={its}"
+            )
     return source, split
 
 

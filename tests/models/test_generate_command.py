@@ -224,13 +224,17 @@ def test_a_model_writes_what_it_has_learnt(datasets: Datasets, tmp_path: Path) -
 def test_what_is_wrong_is_said(datasets: Datasets, preprocessed: Preprocessed, tmp_path: Path) -> None:
     data = datasets["seq2seq"]
     bert = untrained(tmp_path / "bert", data, kind="bert")
+    with pytest.raises(RecipeError, match="saved with model 'bert', the recipe's model is 'unilm'"):
+        generated(bert)
     with pytest.raises(
         RecipeError, match=r"model 'bert' of task 'mlm' cannot generate: load it as model 'uni"
     ):
-        generated(bert)
+        generated(bert.model_copy(update={"model": "bert"}))
     classes = untrained(tmp_path / "classes", data, task="classify")
-    with pytest.raises(RecipeError, match=r"'unilm' of task 'classify' cannot generate"):
+    with pytest.raises(RecipeError, match="saved with task 'classify', the recipe's task is 'mlm'"):
         generated(classes)
+    with pytest.raises(RecipeError, match=r"'unilm' of task 'classify' cannot generate"):
+        generated(classes.model_copy(update={"task": "classify"}))
     recipe = untrained(tmp_path, data)
     with pytest.raises(RecipeError, match="no split is named"):
         run(recipe, None, None, {}, Console(), Console())

@@ -38,3 +38,30 @@ def test_tasks_belong_to_commands(tmp_path):
         RecipeError, match="task 'tag' is not for `treegraft pretrain`: run `treegraft finetune`"
     ):
         commands.pretrain(path)
+
+
+def test_what_is_wrong_names_the_recipe_and_leaves_no_folder(datasets, tmp_path):
+    from models.train.reading import RecipeError
+    from tests.models.train.recipes import write
+
+    keys = {"task": "classify", "data": {"folder": str(datasets["classify"])}, "optim": {"steps": 1}}
+    path = write(tmp_path, **keys | {"out": "runs/deep/out", "masking": {"rate": 0.1}})
+    with pytest.raises(RecipeError, match=rf"recipe {path}: masking: .* drop masking"):
+        commands.finetune(path)
+    path = write(tmp_path, **keys | {"out": "runs/deep/out", "batch": {"rows": 8, "pack": 9}})
+    with pytest.raises(RecipeError, match=rf"recipe {path}: batch\.pack: "):
+        commands.finetune(path)
+    assert not (tmp_path / "runs").exists()
+
+
+def test_what_is_quickly_seen_is_said_before_torch_is_loaded(tmp_path):
+    from tests.models.train.recipes import write
+
+    path = write(tmp_path, task="tag", data={"folder": "nowhere"}, optim={"steps": 1})
+    code = (
+        "import sys; from models import commands\n"
+        "try: commands.finetune(__import__('pathlib').Path(sys.argv[1]))\n"
+        "except ValueError as error: print(error, 'torch' in sys.modules)"
+    )
+    done = subprocess.run([sys.executable, "-c", code, path], capture_output=True, text=True, check=True)
+    assert "data.folder: there is no folder" in done.stdout and done.stdout.endswith("writes one False\n")

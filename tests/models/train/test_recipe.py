@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import get_args
 
 import pytest
 
+from models.checkpoint import MODELS
+from models.heads import TASKS
 from models.train.parts import rate
-from models.train.reading import RecipeError, load_recipe
-from models.train.recipe import Optim
+from models.train.reading import RecipeError, check_folders, load_recipe
+from models.train.recipe import TASK_NAMES, ModelName, Optim
 
 GOOD = """
 model: bert
@@ -93,6 +96,32 @@ def test_what_is_wrong_is_named(tmp_path, old, new, says):
     with pytest.raises(RecipeError) as caught:
         read(tmp_path, GOOD.replace(old, new))
     assert says in str(caught.value)
+
+
+def test_a_local_checkpoint_is_looked_for_here_and_not_on_the_hub(tmp_path):
+    text = GOOD.replace("new: {layers: 1, width: 32, heads: 4}", "init: NAME")
+    (tmp_path / "data/a").mkdir(parents=True)
+    (tmp_path / "runs/k/model").mkdir(parents=True)
+    (tmp_path / "runs/k/model/config.json").touch()
+    check_folders(read(tmp_path, text.replace("NAME", "runs/k/model")))
+    check_folders(read(tmp_path, text.replace("NAME", "google-bert/bert-base-chinese")))
+    with pytest.raises(RecipeError, match=r"the folder of a run: did you mean .*/runs/k/model\?"):
+        check_folders(read(tmp_path, text.replace("NAME", "runs/k")))
+    for name in ("runs/other", "./other", "../x", "runs/k/modle", "~/x"):
+        with pytest.raises(RecipeError, match="init: there is no folder"):
+            check_folders(read(tmp_path, text.replace("NAME", name)))
+    with pytest.raises(RecipeError, match=r"data\.folder: there is no folder .*/data/b"):
+        check_folders(read(tmp_path, GOOD.replace("data/a", "data/b")))
+
+
+def test_a_config_of_a_corpus_is_no_recipe(tmp_path):
+    with pytest.raises(RecipeError, match="looks like a config for `treegraft preprocess`"):
+        read(tmp_path, "task: classify\nlanguage: zh\ninput: {format: tsv}\n")
+
+
+def test_models_and_tasks_are_those_there_are():
+    assert set(get_args(ModelName)) == set(MODELS)
+    assert set(TASK_NAMES) == set(TASKS) - {"none"}
 
 
 @pytest.mark.parametrize("change", ["lr", "optim..lr=1", "=3", "optim.lr=[1"])
