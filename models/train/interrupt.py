@@ -37,7 +37,9 @@ def deferred(alone: bool) -> Iterator[Callable[[], bool]]:
             raise KeyboardInterrupt
         asked.append(now)
 
-    before = {number: signal.signal(number, ask) for number in (signal.SIGINT, signal.SIGTERM)}
+    # One that is ignored (a job in the background) stays so.
+    heard = [n for n in (signal.SIGINT, signal.SIGTERM) if signal.getsignal(n) != signal.SIG_IGN]
+    before = {number: signal.signal(number, ask) for number in heard}
     try:
         yield lambda: bool(asked)
     finally:

@@ -42,6 +42,16 @@ def test_asking_twice_stops_at_once(monkeypatch):
         assert asked()
 
 
+def test_what_is_ignored_stays_ignored():
+    before = signal.signal(signal.SIGINT, signal.SIG_IGN)
+    try:
+        with interrupt.deferred(alone=True) as asked:
+            os.kill(os.getpid(), signal.SIGINT)
+            assert not asked()
+    finally:
+        signal.signal(signal.SIGINT, before)
+
+
 def test_a_child_ends_when_it_is_told_to_and_not_by_the_keyboard():
     with interrupt.deferred(alone=True) as asked:
         child = os.fork()
