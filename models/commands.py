@@ -128,8 +128,8 @@ def evaluate_(
     _need_torch()
     from rich.console import Console
 
-    from models.evaluate.command import run
     from models.evaluate.measure import Options
+    from models.train.evaluating import run
     from models.train.reading import load_recipe
 
     _quiet()
@@ -201,7 +201,7 @@ def generate_(
     _need_torch()
     from rich.console import Console
 
-    from models.generate.command import run
+    from models.train.generating import run
     from models.train.reading import load_recipe
 
     _quiet()

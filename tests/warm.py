@@ -30,8 +30,8 @@ MODULES = (
     "pipelines.view.inspect",
     "spacy.lang.zh",
     "models.train.loop",
-    "models.evaluate.command",
-    "models.generate.command",
+    "models.train.evaluating",
+    "models.train.generating",
 )
 WIDTH = {"COLUMNS": "100"}
 COMMAND = (sys.executable, "-c", "from pipelines.cli import main; main()")

@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, fields, replace
 from typing import Any, Literal, get_args
 
 import numpy as np
@@ -255,3 +255,7 @@ def _share(name: str, value: object) -> None:
         or not (math.isfinite(value) and 0 <= value <= 1)
     ):
         raise ValueError(f"{name} of masking must be a number from 0 to 1, found {value!r}")
+
+
+OPTIONS = tuple(field.name for field in fields(Masking) if not field.name.endswith("vocabulary"))
+"""What a recipe may say of masking: all but the vocabularies, which are the dataset's."""

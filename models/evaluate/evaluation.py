@@ -18,9 +18,9 @@ from models.evaluate.predict import predict
 from models.evaluate.spans import SPAN
 from models.evaluate.tags import TAG
 from models.evaluate.tokens import MASKED
+from models.ranks import Ranks
 from models.stream.batches import Grouping
 from models.stream.shards import Split
-from models.train.ranks import Ranks
 
 MEASURES: dict[str, Measure] = {
     "mlm": MASKED,

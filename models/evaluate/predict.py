@@ -16,11 +16,11 @@ from models.bert_batch import need_columns
 from models.collate.collator import Collator
 from models.evaluate.measure import Measure, Options, Scores
 from models.output import Output
+from models.ranks import Ranks
 from models.stream.batches import Grouping
 from models.stream.loader import Loader
 from models.stream.rows import Rows
 from models.stream.shards import Split
-from models.train.ranks import Ranks
 
 
 @dataclass(frozen=True)

@@ -1,2 +1,2 @@
-"""Generation with UniLM: `search` finds the best targets, `decoder` predicts their next tokens; `command` does so for
+"""Generation with UniLM: `search` finds the best targets, `decoder` predicts their next tokens; `split` does so for
 a whole split, and `spelling` makes text of tokens."""

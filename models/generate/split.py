@@ -19,10 +19,10 @@ from models.evaluate.predict import WithRows, collected
 from models.evaluate.texts import text_scores
 from models.generate.search import Generated, Search, generate
 from models.generate.spelling import Speller
+from models.ranks import Ranks
 from models.stream.loader import Loader
 from models.stream.rows import Rows
 from models.stream.shards import Split
-from models.train.ranks import Ranks
 from models.unilm import UniLM
 
 _SCHEMA = pa.schema(

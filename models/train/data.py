@@ -15,24 +15,23 @@ from models.bert_batch import BatchError
 from models.collate.buckets import Buckets
 from models.collate.collator import Collator
 from models.collate.kinds import Kinds
-from models.collate.mlm import Masking
+from models.collate.mlm import OPTIONS, Masking
 from models.collate.pack import Packing
 from models.collate.sequences import Step
 from models.heads import TASKS
 from models.masks import LM_KINDS
+from models.ranks import Ranks
 from models.stream.loader import Loader
 from models.stream.mixture import Mixture
 from models.stream.open import join_splits, open_split
 from models.stream.order import Order
 from models.stream.rows import Rows
 from models.stream.shards import Split
-from models.train.ranks import Ranks
 from models.train.reading import RecipeError, check_keys
 from models.train.recipe import TASK_NAMES, Recipe
 
 TARGETS = {"rate": 0.7, "part": "target"}
 """Masking of rows with a target, by default: UniLM's fine-tuning (Dong et al. 2019, section 3.2)."""
-_OURS = ("vocabulary", "coarse_vocabulary")
 """Settings of masking that are the dataset's."""
 _ANY = {
     f"{prefix}{name}": value
@@ -153,9 +152,7 @@ def _steps(
         elif recipe.kinds:
             raise RecipeError("options.lm and kinds both say of which kind rows are: drop one of them")
         section = "masking"
-        check_keys(
-            "masking", recipe.masking, [f.name for f in dataclasses.fields(Masking) if f.name not in _OURS]
-        )
+        check_keys("masking", recipe.masking, OPTIONS)
         options = (TARGETS if targets else {}) | {"seed": recipe.seed} | recipe.masking
         if coarse and "coarse" not in options:
             options["coarse"] = True
@@ -165,18 +162,6 @@ def _steps(
     except ValueError as error:
         raise RecipeError(f"{section}: {error}") from None
     return steps
-
-
-def in_effect(collator: Collator) -> dict[str, Any]:
-    """Masking and kinds with the defaults that were filled in, as a recipe has them."""
-    found: dict[str, Any] = {}
-    for step in collator.steps:
-        if isinstance(step, Kinds):
-            found["kinds"] = dict(step.shares)
-        if isinstance(step, Masking):
-            names = [field.name for field in dataclasses.fields(step) if field.name not in _OURS]
-            found["masking"] = {name: getattr(step, name) for name in names}
-    return found
 
 
 def row_ids(recipe: Recipe, numbers: np.ndarray) -> list[str]:

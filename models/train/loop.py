@@ -10,22 +10,21 @@ from a checkpoint does what it would have done. (With another number of ranks dr
 from __future__ import annotations
 
 import contextlib
-import inspect
 import itertools
 import math
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import Any, NoReturn, TypeVar
 
 import torch
 from rich.console import Console
 from torch import Tensor
-from torch.nn.parallel import DistributedDataParallel
 
 from models.bert import Bert
 from models.evaluate.evaluation import columns_of, evaluate
 from models.output import Output
+from models.ranks import Ranks, joined
 from models.stream.hashing import key_of
 from models.stream.loader import Loader
 from models.stream.loader import StateError as LoaderError
@@ -36,7 +35,6 @@ from models.train.data import (
     Share,
     check_rows,
     check_steps,
-    in_effect,
     make_buckets,
     make_collator,
     make_loader,
@@ -44,6 +42,7 @@ from models.train.data import (
     open_rows,
     row_ids,
 )
+from models.train.facts import facts, grouped
 from models.train.interrupt import deferred
 from models.train.log import Log, Losses
 from models.train.parts import (
@@ -53,16 +52,11 @@ from models.train.parts import (
     prepare,
     rate,
     same_tokens,
-    versions,
 )
-from models.train.ranks import Ranks, joined
 from models.train.recipe import Recipe
 
 T = TypeVar("T")
 _NO_LIMIT = math.inf
-_NEWER = "forward_sync_buffers" in inspect.signature(DistributedDataParallel).parameters
-_OWN_BUFFERS: dict[str, Any] = {"forward_sync_buffers" if _NEWER else "broadcast_buffers": False}
-"""Buffers are constants, so processes need not be told of each other's; torch 2.13 has another name for it."""
 
 
 class TrainingError(ValueError):
@@ -125,13 +119,11 @@ class _Run:
             self.resume(found.loader)
             self.begin, window = found.step, found.window
         prepare(self.model, recipe)
-        self.module: torch.nn.Module = self.model
-        if ranks.count > 1:
-            self.module = DistributedDataParallel(self.model, gradient_as_bucket_view=True, **_OWN_BUFFERS)
+        self.module = ranks.shared(self.model)
         self.log = Log(self.out, console, recipe, self.begin, self.steps, quiet=not ranks.first)
         self.log.window = window or self.log.window
         if ranks.first:
-            folder.write_run(self.out, self.facts(split.fingerprint, split.rows))
+            folder.write_run(self.out, facts(recipe, self.model, collator, self.steps, split, ranks))
         self.tell(newest)
 
     def tell(self, newest: Path | None) -> None:
@@ -148,27 +140,12 @@ class _Run:
         if recipe.init is None or newest is not None:
             return
         if self.model.drawn:
-            log.say(f"not in {recipe.init}, so begun anew: {', '.join(_grouped(self.model.drawn))}")
+            log.say(f"not in {recipe.init}, so begun anew: {', '.join(grouped(self.model.drawn))}")
         if not same_tokens(recipe.init, recipe.data.folder[0].folder):
             log.say(
                 f"{recipe.init} has neither tokenizer.json nor vocab.txt here, so whether its tokens are the dataset's "
                 "was not compared"
             )
-
-    def facts(self, fingerprint: str, rows: int) -> dict[str, Any]:
-        """What `run.json` says: the recipe with all defaults, and what it came to here."""
-        options = {name: value for name, value in self.model.settings.items() if name != "task"}
-        return {
-            "recipe": self.recipe.model_dump(mode="json"),
-            "in_effect": {"options": options, **in_effect(self.collator), "steps": self.steps},
-            "dataset": {"fingerprint": fingerprint, "rows": rows},
-            "device": {
-                "type": self.ranks.device.type,
-                "processes": self.ranks.count,
-                "threads": torch.get_num_threads(),
-            },
-            "versions": versions(),
-        }
 
     def resume(self, state: Mapping[str, Any]) -> None:
         """Put the stream where a checkpoint left it. Raises StateError where that was another."""
@@ -306,16 +283,6 @@ def _endless(loader: Loader[T]) -> Iterator[T]:
 
 def _size(model: Bert) -> str:
     return f"{sum(weight.numel() for weight in model.parameters()) / 1e6:,.1f} million weights"
-
-
-def _grouped(names: Sequence[str]) -> list[str]:
-    """Names of weights, those of a module that has many as one."""
-    modules: dict[str, list[str]] = {}
-    for name in names:
-        parts = name.split(".")
-        modules.setdefault(".".join(parts[: 2 if parts[0] in ("bert", "cls") else 1]), []).append(name)
-    shown = ([f"{module}.* ({len(of)})"] if len(of) > 2 else of for module, of in modules.items())
-    return list(itertools.chain.from_iterable(shown))
 
 
 def _some(values: list[Any]) -> str:

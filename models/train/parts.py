@@ -9,7 +9,6 @@ from __future__ import annotations
 import json
 import math
 from collections.abc import Mapping
-from importlib import metadata as packages
 from typing import Any
 
 import torch
@@ -141,11 +140,6 @@ def tokens_of(folder: str) -> dict[str, int] | None:
     except (OSError, ValueError, KeyError, TypeError):
         pass
     return None
-
-
-def versions() -> dict[str, str]:
-    """Of what a run's numbers may depend on."""
-    return {name: packages.version(name) for name in ("treegraft", "torch", "transformers", "numpy")}
 
 
 # --- how it learns ----------------------------------------------------------------------------

@@ -14,8 +14,8 @@ import torch
 from rich.console import Console
 from safetensors.torch import save_file
 
+from models.ranks import Ranks, joined
 from models.train.loop import _endless, _Run
-from models.train.ranks import Ranks, joined
 from models.train.reading import load_recipe
 
 

@@ -11,6 +11,9 @@ from pathlib import Path
 
 from tests.warm import ROOT, ready
 
+_GRACE = 20.0
+"""Seconds that a process has to end when the other has failed."""
+
 
 def torchrun(module: str, *arguments: str, seconds: float = 300) -> subprocess.CompletedProcess[str]:
     """As a user starts them."""
@@ -29,7 +32,7 @@ def torchrun(module: str, *arguments: str, seconds: float = 300) -> subprocess.C
 def both(module: str | None, *arguments: str, seconds: float = 300) -> subprocess.CompletedProcess[str]:
     """`python -m module` (None: `treegraft`) in two ranks, with the variables that torchrun sets.
 
-    One that fails takes the other with it. What they say is one text, as with torchrun.
+    One that fails takes the other with it, soon. What they say is one text, as with torchrun.
     """
     with socket.socket() as free:
         free.bind(("127.0.0.1", 0))
@@ -44,7 +47,9 @@ def both(module: str | None, *arguments: str, seconds: float = 300) -> subproces
         ]
         until = time.monotonic() + seconds
         while None in (codes := [process.poll() for process in running]):
-            if any(codes) or time.monotonic() > until:
+            if any(codes):  # the other may be about to end by itself
+                until = min(until, time.monotonic() + _GRACE)
+            if time.monotonic() > until:
                 for process in running:
                     if process.poll() is None:
                         process.kill()

@@ -14,8 +14,9 @@ import torch
 from transformers import AutoModelForPreTraining, AutoTokenizer
 
 from models import checkpoint
+from models.train.facts import grouped
 from models.train.folder import StateError, held, newest
-from models.train.loop import TrainingError, _grouped, _Run
+from models.train.loop import TrainingError, _Run
 from models.train.reading import RecipeError
 from tests.models.tiny import tiny
 from tests.models.train.lesser import without
@@ -146,7 +147,7 @@ def test_a_folder_says_what_its_run_did(datasets, tmp_path):
 
 def test_new_weights_are_told_by_module():
     names = [f"syntax_layer.{n}" for n in range(16)] + ["classifier.bias", "classifier.weight"]
-    assert _grouped(names) == ["syntax_layer.* (16)", "classifier.bias", "classifier.weight"]
+    assert grouped(names) == ["syntax_layer.* (16)", "classifier.bias", "classifier.weight"]
 
 
 def test_what_a_kill_leaves_half_written_misleads_nobody(datasets, tmp_path):

@@ -7,7 +7,7 @@ import shutil
 import pytest
 from safetensors.torch import load_file
 
-from models.train.ranks import Ranks
+from models.ranks import Ranks
 from tests.models.train.gradients import record
 from tests.models.train.processes import both, torchrun
 from tests.models.train.recipes import TINY, metrics, run, weights, write

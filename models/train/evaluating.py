@@ -14,11 +14,11 @@ from models import checkpoint
 from models.bert_batch import BatchError
 from models.evaluate.evaluation import METRICS, PREDICTIONS, columns_of, evaluate, write
 from models.evaluate.measure import Options, Result
+from models.ranks import joined
 from models.stream.open import open_split
 from models.train.data import make_collator
 from models.train.folder import MODEL
 from models.train.parts import positions, same_tokens
-from models.train.ranks import joined
 from models.train.reading import RecipeError
 from models.train.recipe import Recipe
 

@@ -5,6 +5,7 @@ torchrun --nproc-per-node 2 --no-python treegraft pretrain my.yaml
 
 from __future__ import annotations
 
+import inspect
 import os
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -12,7 +13,12 @@ from dataclasses import dataclass, field
 from typing import Any
 
 import torch
-from torch import Tensor, distributed
+from torch import Tensor, distributed, nn
+from torch.nn.parallel import DistributedDataParallel
+
+_NEWER = "forward_sync_buffers" in inspect.signature(DistributedDataParallel).parameters
+_OWN_BUFFERS: dict[str, Any] = {"forward_sync_buffers" if _NEWER else "broadcast_buffers": False}
+"""Buffers are constants, so processes need not be told of each other's; torch 2.13 has another name for it."""
 
 
 @dataclass(frozen=True)
@@ -41,6 +47,12 @@ class Ranks:
         found: list[Any] = [None] * self.count
         distributed.all_gather_object(found, value)
         return found
+
+    def shared(self, model: nn.Module) -> nn.Module:
+        """The model, whose gradients are those of all processes (the mean over them)."""
+        if self.count == 1:
+            return model
+        return DistributedDataParallel(model, gradient_as_bucket_view=True, **_OWN_BUFFERS)
 
     def together(self, error: Exception | None) -> None:
         """Raise what went wrong in any process, in all of them: else those where nothing did would wait for ever."""

@@ -16,14 +16,14 @@ from rich.console import Console
 
 from models import checkpoint
 from models.collate.collator import Collator
-from models.evaluate.command import run as run_evaluate
 from models.evaluate.measure import Options
 from models.evaluate.texts import text_scores
-from models.generate.command import run
 from models.generate.search import Search, generate
 from models.generate.spelling import Speller
 from models.stream.loader import Loader
 from models.stream.open import open_split
+from models.train.evaluating import run as run_evaluate
+from models.train.generating import run
 from models.train.reading import RecipeError
 from models.train.recipe import Recipe
 from models.unilm import UniLM

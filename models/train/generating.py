@@ -15,15 +15,15 @@ from rich.progress import BarColumn, Progress, TextColumn, TimeRemainingColumn
 from corpora import files
 from models import checkpoint
 from models.bert_batch import BatchError
-from models.evaluate.command import asked, shown
 from models.evaluate.evaluation import METRICS, write
 from models.evaluate.measure import Result
 from models.generate.search import Search, able
 from models.generate.spelling import Speller
 from models.generate.split import columns_of, room_of, scores_of, write_targets
+from models.ranks import joined
 from models.stream.open import open_split
+from models.train.evaluating import asked, shown
 from models.train.parts import same_tokens
-from models.train.ranks import joined
 from models.train.reading import RecipeError
 from models.train.recipe import Recipe
 from models.train.state import read_tokenizer

@@ -10,8 +10,8 @@ from typing import Any
 import pytest
 from rich.console import Console
 
-from models.evaluate.command import run
 from models.evaluate.measure import Options
+from models.train.evaluating import run
 from models.train.reading import RecipeError
 from tests.models.datasets import Datasets
 from tests.models.train import recipes
