@@ -7,7 +7,7 @@ offers: its own broadcasting, and `create_bidirectional_mask` of transformers.
 Measured on one of two shared cores, CPU time: 1.0 ms the visible matrix, 1.3 with packing and padding, 1.5 with branches
 of branches, too; 39 to 64 times, 30 to 52 and 25 to 43 times as fast as that loop (more where fewer tokens are on
 branches); torch's broadcasting takes 7 ms, the way of transformers 34. Other masks 0.4 to 1 ms. A forward step takes
-25 to 39 s: the mask is 0.01 % of it. The bars are 50 times the whole of that code (91 ms on as many characters of real
+12 to 39 s: the mask is 0.01 to 0.05 % of it. The bars are 50 times the whole of that code (91 ms on as many characters of real
 reviews), and 5 %.
 """
 

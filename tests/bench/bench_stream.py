@@ -15,6 +15,7 @@ from __future__ import annotations
 
 import importlib.util
 import io
+import multiprocessing
 import os
 import resource
 import tarfile
@@ -182,6 +183,8 @@ def with_litdata(folder: Path, workers: int) -> Iterator[Any]:
         litdata.optimize(
             fn=_litdata_rows, inputs=[[0]], output_dir=str(out), chunk_bytes="64MB", num_workers=1
         )
+        # It leaves another way to start processes behind, which the others' workers cannot take.
+        multiprocessing.set_start_method("fork", force=True)
     rows = litdata.StreamingDataset(str(out), shuffle=False)
     return iter(
         litdata.StreamingDataLoader(rows, batch_size=BATCH, num_workers=workers, collate_fn=pad_items)
