@@ -267,6 +267,10 @@ def row_columns(task: str, groups: Iterable[str]) -> tuple[Column, ...]:
     return tuple(c for c in _ROW_COLUMNS + _LABEL_COLUMNS[task] if c.group in {*wanted, "label"})
 
 
+ROW_COLUMNS = {c.name: c for task in TASKS for c in row_columns(task, GROUPS)}
+"""By name the columns that rows of any task have."""
+
+
 def row_schema(task: str, groups: Iterable[str], metadata: Mapping[str, Any] | None = None) -> pa.Schema:
     """Arrow schema of stage 2."""
     return _schema(row_columns(task, groups), metadata)

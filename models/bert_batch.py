@@ -12,7 +12,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from corpora.schema import GROUPS, IGNORED_LABEL, TASKS, row_columns
+from corpora.schema import GROUPS, IGNORED_LABEL, ROW_COLUMNS
 
 Batch = Mapping[str, Tensor]
 
@@ -35,7 +35,6 @@ SPLITS = {
     "coarse": ("choice_coarse",),
 }
 
-_GROUPS = {c.name: c.group for task in TASKS for c in row_columns(task, GROUPS)}
 _MADE_OF = {
     "branch": "tree",
     "mention": "tree",
@@ -72,7 +71,7 @@ def need_columns(columns: Iterable[str], present: Iterable[str], who: str) -> No
     has = set(present)
     for name in columns:
         if name not in has:
-            group = _GROUPS.get(name, "base")
+            group = ROW_COLUMNS[name].group if name in ROW_COLUMNS else "base"
             cure = (
                 f"add {group!r} to encode.columns and run `treegraft encode` again"
                 if group in GROUPS and group != "base"

@@ -10,7 +10,7 @@ import numpy as np
 
 from corpora.ragged import Ints
 from models.stream.hashing import key_of
-from models.stream.order import permuted
+from models.stream.order import check_whole, permuted
 
 
 @dataclass(frozen=True)
@@ -51,8 +51,7 @@ class Buckets:
             value = getattr(self, name)
             if name == "rows" and value is None:
                 continue
-            if isinstance(value, bool) or not isinstance(value, int) or not least <= value < 2**63:
-                raise ValueError(f"{name} of buckets must be a whole number from {least} on, found {value!r}")
+            check_whole(f"{name} of buckets", value, least, 2**63 - 1)
 
     @property
     def identity(self) -> dict[str, Any]:

@@ -15,6 +15,7 @@ from models.collate.pad import tensors
 from models.collate.sequences import Step
 from models.collate.views import OF_TRUNK, view
 from models.heads import TASKS
+from models.stream.order import check_whole
 from models.stream.rows import Rows
 
 _VIEWS = {
@@ -72,8 +73,7 @@ class Collator:
             raise ValueError(
                 f"task is {self.task!r}, expected one of {', '.join(dict.fromkeys((*TASKS, *DATASETS)))}"
             )
-        if isinstance(self.pad_to, bool) or not isinstance(self.pad_to, int) or self.pad_to < 1:
-            raise ValueError(f"pad_to must be a whole number from 1 on, found {self.pad_to!r}")
+        check_whole("pad_to", self.pad_to, 1)
         if self.pack is not None:
             self.pack.check(self.task)
         object.__setattr__(self, "columns", self._needed())

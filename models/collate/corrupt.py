@@ -13,6 +13,7 @@ from corpora.ragged import Ints
 from corpora.schema import IGNORED_LABEL
 from models.collate.sequences import Lists
 from models.stream.hashing import Bits
+from models.stream.order import check_whole
 from models.stream.rows import Array
 
 _LOW = np.uint64(2**32 - 1)
@@ -49,8 +50,7 @@ class Vocabulary:
         return cls(dict(special), size)
 
     def __post_init__(self) -> None:
-        if isinstance(self.size, bool) or not isinstance(self.size, int) or not 1 <= self.size < 2**31:
-            raise ValueError(f"size of a vocabulary must be a whole number from 1 on, found {self.size!r}")
+        check_whole("size of a vocabulary", self.size, 1, 2**31 - 1)
         for role in ("mask", "sep"):
             if role not in self.special_ids:
                 raise ValueError(

@@ -42,9 +42,3 @@ def to_corrupt(lists: Lists, index: Ints, sequence: Ints, keys: Bits) -> Bits:
 def of_kind(keys: Bits) -> Bits:
     """A draw uint64[n] of a kind of language model for each sequence."""
     return mix(keys, int(_KIND))
-
-
-def check_seed(seed: object, whose: str) -> None:
-    """Raise ValueError unless it is a whole number from 0 to 2^63-1; `whose` seed it is."""
-    if isinstance(seed, bool) or not isinstance(seed, int) or not 0 <= seed < 2**63:
-        raise ValueError(f"seed of {whose} must be a whole number from 0 to {2**63 - 1}, found {seed!r}")

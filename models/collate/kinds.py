@@ -9,9 +9,10 @@ from dataclasses import dataclass, field, replace
 import numpy as np
 
 from corpora.ragged import Ints, bounds
-from models.collate.draws import check_seed, keys, of_kind
+from models.collate.draws import keys, of_kind
 from models.collate.sequences import Sequences
 from models.masks import LM_KINDS
+from models.stream.order import check_whole
 from models.stream.rows import Array
 
 _SEQ2SEQ = LM_KINDS.index("seq2seq")
@@ -44,7 +45,7 @@ class Kinds:
     columns: tuple[str, ...] = field(default=(), init=False)
 
     def __post_init__(self) -> None:
-        check_seed(self.seed, "kinds")
+        check_whole("seed of kinds", self.seed, 0, 2**63 - 1)
         for kind, share in self.shares.items():
             if kind not in LM_KINDS:
                 raise ValueError(f"shares of kinds name {kind!r}; known are {', '.join(LM_KINDS)}")

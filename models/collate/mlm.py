@@ -21,10 +21,11 @@ import numpy as np
 from corpora.ragged import Ints
 from models.bert_batch import BatchError, need_columns
 from models.collate.corrupt import Vocabulary, corrupted
-from models.collate.draws import check_seed, keys, to_choose, to_corrupt
+from models.collate.draws import keys, to_choose, to_corrupt
 from models.collate.sequences import Lists, Sequences
 from models.collate.units import Flags, Tokens, by_chance, exactly, ngrams, quickly, runs
 from models.stream.hashing import Bits, Halves
+from models.stream.order import check_whole
 from models.stream.rows import Array
 
 Unit = Literal["token", "word", "coarse", "ngram"]
@@ -93,7 +94,7 @@ class Masking:
         return cls(Vocabulary.of(metadata), **options)
 
     def __post_init__(self) -> None:
-        check_seed(self.seed, "masking")
+        check_whole("seed of masking", self.seed, 0, 2**63 - 1)
         _share("rate", self.rate)
         if self.rate == 0:
             raise ValueError("rate of masking must be above 0, found 0: nothing would be masked")
@@ -111,11 +112,7 @@ class Masking:
         if abs(sum(self.shares) - 1) > 1e-6:
             raise ValueError(f"shares of masking must add up to 1, found {sum(self.shares)}")
         if self.max_predictions is not None:
-            most = self.max_predictions
-            if isinstance(most, bool) or not isinstance(most, int) or most < 1:
-                raise ValueError(
-                    f"max_predictions of masking must be a whole number from 1 on, found {most!r}"
-                )
+            check_whole("max_predictions of masking", self.max_predictions, 1)
         if self.budget == "independent" and (self.max_predictions is not None or self.units == "ngram"):
             what = "units 'ngram'" if self.units == "ngram" else "max_predictions"
             raise ValueError(

@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 
 from corpora.ragged import Ints, bounds, ranges
 from models.collate.sequences import Lists, Sequences
+from models.stream.order import check_whole
 
 TASKS = ("none", "mlm", "tag")
 """Tasks that read tokens, not one sequence a row."""
@@ -42,10 +43,8 @@ class Packing:
     def __post_init__(self) -> None:
         for name in ("length", "coarse_length"):
             value = getattr(self, name)
-            if value is not None and (isinstance(value, bool) or not isinstance(value, int) or value < 1):
-                raise ValueError(
-                    f"{name} of packed sequences must be a whole number from 1 on, found {value!r}"
-                )
+            if value is not None:
+                check_whole(f"{name} of packed sequences", value, 1)
 
     def check(self, task: str) -> None:
         """Raise ValueError where a model's task reads one sequence a row, so that rows cannot be packed."""

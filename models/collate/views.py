@@ -10,7 +10,7 @@ import numpy as np
 
 from corpora import trunk
 from corpora.ragged import Ints, bounds
-from corpora.schema import GROUPS, IGNORED_LABEL, TASKS, row_columns
+from corpora.schema import GROUPS, IGNORED_LABEL, ROW_COLUMNS
 from models.bert_batch import BatchError, need_columns
 from models.collate.sequences import Lists, Sequences
 from models.stream.rows import Array, Rows
@@ -31,7 +31,6 @@ OF_TRUNK = {"word_index": -1, "coarse_index": -1, "token_labels": IGNORED_LABEL}
 """Columns of trunk tokens that are passed on where rows bring them, and what a token of a branch has instead."""
 OF_ROWS = ("label", "label_score", "answer_start", "answer_stop", "is_impossible")
 
-_SHAPES = {c.name: c.shape for task in TASKS for c in row_columns(task, GROUPS)}
 _UNSIGNED = {kind.itemsize: kind for kind in map(np.dtype, (np.uint8, np.uint16, np.uint32, np.uint64))}
 _CHOICES = {"T": "lengths", "W": "words", "C": "coarse", "F": "tree", "B": "branches"}
 
@@ -90,7 +89,7 @@ class _Source:
         if not self.has(name):
             need_columns([name], (), "this view")
         values, offsets = self._rows.lists[name]
-        shape = _SHAPES[name]
+        shape = ROW_COLUMNS[name].shape
         if shape not in self._known:
             split = self._split(name, f"choice_{_CHOICES[shape]}") if self.choices else offsets
             self._known[shape] = name, offsets, split

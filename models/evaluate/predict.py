@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal
 
@@ -24,7 +24,7 @@ from models.stream.shards import Split
 
 
 @dataclass(frozen=True)
-class WithRows:
+class _WithRows:
     """A collator's batches, each with the rows it was made of."""
 
     collator: Collator
@@ -74,31 +74,52 @@ def predict(
     ranks = ranks or Ranks()
     need_columns(measure.columns, split.columns, "evaluation")
     device = next(model.parameters()).device
-    loader = Loader(
-        split,
-        -(-batch_size // ranks.count) * ranks.count,
-        order="sequential",
-        collate=WithRows(dataclasses.replace(collator, pack=None)),
-        grouping=grouping,
-        rank=ranks.rank,
-        ranks=ranks.count,
-        workers=workers,
-    )
+    apart = dataclasses.replace(collator, pack=None)
     losses, tables = _Losses(), []
     training = model.training
     model.eval()
     try:
-        for batch, rows in loader:
-            moved = {name: tensor.to(device, non_blocking=True) for name, tensor in batch.items()}
+        for batch, rows in in_order(
+            split, apart, device, divided(batch_size, ranks), grouping, ranks, workers
+        ):
             with torch.autocast(device.type, torch.bfloat16, enabled=precision == "bf16"):
-                output = model(moved)
+                output = model(batch)
             losses.add(output)
-            read = measure.read(output, model.labelled(moved), rows, options)
+            read = measure.read(output, model.labelled(batch), rows, options)
             tables.append(read.filter(pa.array(rows.weight > 0)))
     finally:
         model.train(training)
     means = _Losses.mean(ranks.gather(losses))
     return Predictions(collected(pa.concat_tables(tables), ranks), means)
+
+
+def divided(batch_size: int, ranks: Ranks) -> int:
+    """Rows of a batch over all ranks: so many, or the next number that ranks divide."""
+    return -(-batch_size // ranks.count) * ranks.count
+
+
+def in_order(
+    split: Split,
+    collator: Collator,
+    device: torch.device,
+    batch_size: int,
+    grouping: Grouping | None,
+    ranks: Ranks,
+    workers: int,
+) -> Iterator[tuple[dict[str, Tensor], Rows]]:
+    """This rank's share of all rows of a split as they lie, once: batches on the device, with the rows of each."""
+    loader = Loader(
+        split,
+        batch_size,
+        order="sequential",
+        collate=_WithRows(collator),
+        grouping=grouping,
+        rank=ranks.rank,
+        ranks=ranks.count,
+        workers=workers,
+    )
+    for batch, rows in loader:
+        yield {name: tensor.to(device, non_blocking=True) for name, tensor in batch.items()}, rows
 
 
 def collected(own: pa.Table, ranks: Ranks) -> pa.Table:

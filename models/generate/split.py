@@ -15,12 +15,11 @@ from models.bert_batch import FINE, BatchError
 from models.collate.buckets import Buckets
 from models.collate.collator import Collator
 from models.evaluate.measure import Scores
-from models.evaluate.predict import WithRows, collected
+from models.evaluate.predict import collected, divided, in_order
 from models.evaluate.texts import text_scores
 from models.generate.search import Generated, Search, generate
 from models.generate.spelling import Speller
 from models.ranks import Ranks
-from models.stream.loader import Loader
 from models.stream.rows import Rows
 from models.stream.shards import Split
 from models.unilm import UniLM
@@ -68,24 +67,12 @@ def write_targets(
     """
     ranks = ranks or Ranks()
     device = next(model.parameters()).device
-    collator = Collator(columns=FINE)
-    loader = Loader(
-        split,
-        ranks.count,
-        order="sequential",
-        collate=WithRows(collator),
-        grouping=Buckets(
-            _ANY, rows=-(-batch_size // ranks.count) * ranks.count, column=collator.length_column
-        ),
-        rank=ranks.rank,
-        ranks=ranks.count,
-        workers=workers,
-    )
+    collator, size = Collator(columns=FINE), divided(batch_size, ranks)
+    alike = Buckets(_ANY, rows=size, column=collator.length_column)
     tables = []
-    for batch, rows in loader:
-        moved = {name: tensor.to(device, non_blocking=True) for name, tensor in batch.items()}
+    for batch, rows in in_order(split, collator, device, size, alike, ranks, workers):
         with torch.autocast(device.type, torch.bfloat16, enabled=precision == "bf16"):
-            found = generate(model, moved, search)
+            found = generate(model, batch, search)
         table = _table(rows, found, speller).filter(pa.array(rows.weight > 0))
         tables.append(table)
         tell(len(table))

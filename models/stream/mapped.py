@@ -76,9 +76,8 @@ class Kind:
         item = kind.value_type if pa.types.is_list(kind) else kind
         if pa.types.is_string(item):
             return cls(np.dtype(object), is_text=True)
-        dtype = (
-            pa.nulls(0, item).to_numpy(zero_copy_only=False).dtype
-        )  # Arrow's own table of types needs pandas
+        # Arrow's own table of types needs pandas.
+        dtype = pa.nulls(0, item).to_numpy(zero_copy_only=False).dtype
         return cls(dtype, pa.types.is_list(kind), pa.types.is_boolean(item))
 
 

@@ -11,13 +11,12 @@ import pyarrow as pa
 
 from corpora import files
 from corpora.manifest import Manifest, ShardRecord, read_manifest
-from corpora.schema import GROUPS, TASKS, Column, read_metadata, row_columns
+from corpora.schema import GROUPS, ROW_COLUMNS, TASKS, Column, read_metadata, row_columns
 from corpora.shards import check_shard
 from models.stream.cache import Cache
 from models.stream.mapped import Mapped
 from models.stream.shards import Shard, Split, SplitError
 
-_COLUMNS: dict[str, Column] = {c.name: c for task in TASKS for c in row_columns(task, GROUPS)}
 _MUST_AGREE = ("task", "special_ids", "vocab_size", "coarse_special_ids", "coarse_vocab_size", "labels")
 """What splits that are joined must have in common: else the same number would mean two things."""
 
@@ -172,15 +171,15 @@ def _metadata(path: str, schema: pa.Schema) -> dict[str, Any]:
 
 
 def _column(name: str) -> Column:
-    if name not in _COLUMNS:
-        near = difflib.get_close_matches(name, _COLUMNS, 1)
+    if name not in ROW_COLUMNS:
+        near = difflib.get_close_matches(name, ROW_COLUMNS, 1)
         hint = f"; did you mean {near[0]!r}?" if near else ""
         raise SplitError(f"no dataset has a column {name!r}{hint} (README lists the columns)")
-    return _COLUMNS[name]
+    return ROW_COLUMNS[name]
 
 
 def _check_column(path: str, schema: pa.Schema, name: str, meta: dict[str, Any]) -> None:
-    column = _COLUMNS[name]
+    column = ROW_COLUMNS[name]
     if name in schema.names:
         if (found := schema.field(name).type) != column.type:
             raise SplitError(

@@ -32,7 +32,6 @@ from models.train.recipe import TASK_NAMES, Recipe
 
 TARGETS = {"rate": 0.7, "part": "target"}
 """Masking of rows with a target, by default: UniLM's fine-tuning (Dong et al. 2019, section 3.2)."""
-"""Settings of masking that are the dataset's."""
 _ANY = {
     f"{prefix}{name}": value
     for prefix in ("", "coarse_")
@@ -77,7 +76,7 @@ def open_rows(recipe: Recipe, columns: tuple[str, ...] = ("input_ids",)) -> Spli
 
 def open_dev(recipe: Recipe, columns: tuple[str, ...]) -> Split:
     """The rows of `data.dev`."""
-    return open_split(recipe.data.dev_folder or recipe.data.folder[0].folder, recipe.data.dev, columns)
+    return open_split(recipe.data.folder_of_dev, recipe.data.dev, columns)
 
 
 def make_loader(recipe: Recipe, collator: Collator, ranks: Ranks) -> Loader[Share]:

@@ -39,7 +39,7 @@ def run(recipe: Recipe, split: str | None, model: str | None, options: Options, 
     source, split = asked(recipe, split, model)
     with joined(recipe.threads, recipe.deterministic) as ranks:
         loaded = checkpoint.load(source).to(ranks.device)
-        folder = recipe.data.dev_folder or recipe.data.folder[0].folder
+        folder = recipe.data.folder_of_dev
         metadata = open_split(folder, split, ("id",)).metadata
         try:
             loaded.check_dataset(metadata)

@@ -59,7 +59,7 @@ def run(
             raise
         except ValueError as error:
             raise RecipeError(f"{source}: {error} in the recipe, and train it") from None
-        folder = recipe.data.dev_folder or recipe.data.folder[0].folder
+        folder = recipe.data.folder_of_dev
         metadata = open_split(folder, split, ("id",)).metadata
         try:
             rows = open_split(folder, split, columns_of(metadata))

@@ -189,7 +189,7 @@ class _Run:
                         self.stop(step)
             if self.ranks.first:
                 return self.finish()
-        return self.out / states.MODEL
+        return self.out / folder.MODEL
 
     def gradients(self, share: Share) -> Losses:
         """Add a step's gradients to those there are; its losses."""
@@ -259,7 +259,7 @@ class _Run:
     def stop(self, step: int) -> NoReturn:
         """Leave, once the checkpoint is there."""
         self.ranks.gather(None)
-        kept = self.out / states.CHECKPOINTS / f"step-{step:08}"
+        kept = self.out / folder.CHECKPOINTS / f"step-{step:08}"
         self.log.say(f"stopped after step {step:,} of {self.steps:,}; kept in {kept}")
         raise KeyboardInterrupt if self.ranks.first else SystemExit(130)
 

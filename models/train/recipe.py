@@ -54,6 +54,11 @@ class Data(Section):
             raise ValueError("names no dataset: give at least one folder")
         return [{"folder": one} if isinstance(one, str) else one for one in values]
 
+    @property
+    def folder_of_dev(self) -> str:
+        """Where `dev` lies."""
+        return self.dev_folder or self.folder[0].folder
+
 
 class BatchSize(Section):
     """How much is learned from at each step: the same for any number of processes and pieces."""

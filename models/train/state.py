@@ -136,13 +136,13 @@ def _whole(path: Path) -> Iterator[Path]:
             file.chmod(mode)  # safetensors gives its files to their owner alone
         with _opened(file) as descriptor:
             os.fsync(descriptor)
+    old = path.parent / f".new-old-{path.name}"
     if path.exists():
-        path.rename(old := path.parent / f".new-old-{path.name}")
+        path.rename(old)
     made.rename(path)
     with _opened(path.parent) as descriptor:
         os.fsync(descriptor)
-    if "old" in locals():
-        remove(old)
+    remove(old)
 
 
 @contextlib.contextmanager
