@@ -50,6 +50,7 @@ _CLASSIFIER = ("output_layer_1", "output_layer_2")
 _NUMBER = re.compile(r"bert\.encoder\.layer\.(\d+)\.")
 _POOLER = "bert.pooler."
 _SEGMENTS = "bert.embeddings.token_type_embeddings.weight"
+_DECODER, _WORDS = "cls.predictions.decoder.weight", "bert.embeddings.word_embeddings.weight"
 _MLM_BIAS = "cls.predictions.decoder.bias", "cls.predictions.bias"
 _FIRST = "embedding.word_embedding.weight"
 
@@ -107,15 +108,14 @@ def config_of(weights: Mapping[str, Tensor], heads: int | None = None) -> BertCo
             raise UerError(f"{name} is of shape {tuple(shape)}, expected a matrix")
         return shape[dimension]
 
-    words = "bert.embeddings.word_embeddings.weight"
-    width = size(words, 1)
+    width = size(_WORDS, 1)
     heads = max(1, width // 64) if heads is None else heads
     if isinstance(heads, bool) or not isinstance(heads, int) or heads < 1 or width % heads:
         raise UerError(
             f"a width of {width} does not part into {heads} heads of attention: give another number"
         )
     config = BertConfig(
-        vocab_size=size(words),
+        vocab_size=size(_WORDS),
         hidden_size=width,
         num_hidden_layers=len({found[1] for name in weights if (found := _NUMBER.match(name))}),
         num_attention_heads=heads,
@@ -123,9 +123,9 @@ def config_of(weights: Mapping[str, Tensor], heads: int | None = None) -> BertCo
         max_position_embeddings=size("bert.embeddings.position_embeddings.weight"),
         type_vocab_size=size(_SEGMENTS),
     )
-    decoder = weights.get("cls.predictions.decoder.weight")
+    decoder = weights.get(_DECODER)
     if decoder is not None:  # in UER a matrix of its own, which training parts from the embeddings
-        config.tie_word_embeddings = torch.equal(decoder, weights[words])
+        config.tie_word_embeddings = torch.equal(decoder, weights[_WORDS])
     if "classifier.weight" in weights:
         config.num_labels = size("classifier.weight")
     _check_shapes(weights, config)
@@ -188,7 +188,7 @@ def from_uer(weights: Mapping[str, Tensor], *, exact: bool = False) -> dict[str,
 
 
 def to_uer(weights: Mapping[str, Tensor], *, exact: bool = False) -> dict[str, Tensor]:
-    """Weights of transformers' names (a model's `state_dict()`) by UER's, for its own scripts to read.
+    """Weights of transformers' names (a model's `state_dict()`, or a saved file's) by UER's, for its own scripts to read.
 
     With a classifier and no target the pooler is K-BERT's `output_layer_1`, else the target's `nsp_linear_1`.
     Raises UerError for weights that UER's BERT has no place for.
@@ -198,6 +198,10 @@ def to_uer(weights: Mapping[str, Tensor], *, exact: bool = False) -> dict[str, T
     if "classifier.weight" in weights:
         names = _CLASSIFIER if tuned else ("output_layer",)
         ours |= {_PARTS[part]: part for part in names}
+    if (
+        _MLM_BIAS[1] in weights and _WORDS in weights
+    ):  # a file leaves out what is another's; in UER all is a matrix of its own
+        weights = {_DECODER: weights[_WORDS], _MLM_BIAS[0]: weights[_MLM_BIAS[1]], **weights}
     converted = {}
     for name, x in weights.items():
         part, _, kind = name.rpartition(".")

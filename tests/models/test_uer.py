@@ -7,6 +7,7 @@ from math import erf, sqrt
 import numpy as np
 import pytest
 import torch
+from safetensors.torch import load_file
 
 from models import checkpoint, uer
 from models.checkpoint import CheckpointError
@@ -166,6 +167,23 @@ def test_pretrained_weights_of_bert_go_out_and_in(tmp_path):
     assert again.config.tie_word_embeddings
     mine, theirs = model.state_dict(), again.state_dict()
     assert mine.keys() == theirs.keys() and all(torch.equal(mine[name], theirs[name]) for name in mine)
+
+
+@pytest.mark.parametrize("task", ["mlm", "pretrain"])
+def test_weights_of_a_file_go_out_whole(task, tmp_path):
+    """Of weights that are one, a saved file has one name; UER's scripts need both."""
+    torch.manual_seed(0)
+    model = checkpoint.new(tiny(), "bert", task)
+    with torch.no_grad():
+        model.cls.predictions.bias.normal_()
+    checkpoint.save(model, tmp_path / "saved")
+    saved = load_file(tmp_path / "saved/model.safetensors")
+    whole, out = uer.to_uer(model.state_dict()), uer.to_uer(saved)
+    assert len(saved) < len(model.state_dict()) and out.keys() == whole.keys()
+    assert all(torch.equal(out[name], whole[name]) for name in whole)
+    back = uer.from_uer(out)
+    assert back.keys() == model.state_dict().keys()
+    assert all(torch.equal(back[name], x) for name, x in model.state_dict().items())
 
 
 def test_what_is_no_checkpoint_of_uer_is_refused(tmp_path):
