@@ -188,7 +188,7 @@ def from_uer(weights: Mapping[str, Tensor], *, exact: bool = False) -> dict[str,
 
 
 def to_uer(weights: Mapping[str, Tensor], *, exact: bool = False) -> dict[str, Tensor]:
-    """Weights of transformers' names (a model's `state_dict()`, or a saved file's) by UER's, for its own scripts to read.
+    """Weights of transformers' names (a model's `state_dict()`, or a file's) by UER's, for its own scripts to read.
 
     With a classifier and no target the pooler is K-BERT's `output_layer_1`, else the target's `nsp_linear_1`.
     Raises UerError for weights that UER's BERT has no place for.
@@ -198,9 +198,7 @@ def to_uer(weights: Mapping[str, Tensor], *, exact: bool = False) -> dict[str, T
     if "classifier.weight" in weights:
         names = _CLASSIFIER if tuned else ("output_layer",)
         ours |= {_PARTS[part]: part for part in names}
-    if (
-        _MLM_BIAS[1] in weights and _WORDS in weights
-    ):  # a file leaves out what is another's; in UER all is a matrix of its own
+    if _MLM_BIAS[1] in weights and _WORDS in weights:  # in a file, which has one name for what is tied
         weights = {_DECODER: weights[_WORDS], _MLM_BIAS[0]: weights[_MLM_BIAS[1]], **weights}
     converted = {}
     for name, x in weights.items():

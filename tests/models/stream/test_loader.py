@@ -309,6 +309,11 @@ def test_uneven_ends_over_two_ranks_neither_hang_nor_lose(tmp_path: Path) -> Non
         .describe()
         .endswith("2 batches of 2 over 2 ranks, 1 rows left out")
     )
+    grouped = Loader(five, grouping=ByLength()).describe()
+    assert grouped.endswith("in batches of like lengths")
+    assert Loader(five, ranks=2, grouping=ByLength()).describe() == (
+        f"{grouped}, filled up with rows of weight 0 for 2 ranks"
+    )
 
 
 def test_a_split_smaller_than_a_batch(tmp_path: Path) -> None:
