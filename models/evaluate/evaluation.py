@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import json
 import math
 from collections.abc import Mapping
@@ -74,7 +75,7 @@ def evaluate(
         result = evaluate(model, split)
         result.scores["accuracy"]
 
-    Every row counts once, on any number of ranks; the scores are every rank's, predictions and tables the first one's.
+    Every row counts once, on any number of ranks; the scores are every rank's, all else is the first one's.
 
     Args:
         model: on its device; its task says what is measured. Not wrapped for several processes.
@@ -110,20 +111,24 @@ def evaluate(
             error = raised
     ranks.together(error)
     scores: Scores = {**ranks.gather(result.scores)[0], **found.losses}
-    return Result(scores, result.predictions, result.tables)
+    return dataclasses.replace(result, scores=scores)
 
 
 def write(
     result: Result, folder: str, facts: Mapping[str, Any] | None = None, predictions: str = PREDICTIONS
 ) -> None:
-    """Write `metrics.json` (scores, tables, `facts` beside them) and `predictions.jsonl`, a row a line, to a folder.
+    """Write `metrics.json` (scores, tables, `facts` beside them), `predictions.jsonl`, a row a line, and the result's
+    own files to a folder.
 
-    What is no finite number is null. Either file is whole or is not there.
+    What is no finite number is null. Each file is whole or is not there.
     """
     files.make_dirs(folder)
     with files.write_atomic(files.join(folder, predictions)) as file:
         for batch in result.predictions.to_batches(_ROWS_AT_ONCE):
             file.writelines(_line(row) + b"\n" for row in batch.to_pylist())
+    for name, body in result.files.items():
+        with files.write_atomic(files.join(folder, name)) as file:
+            file.write(_line(body) + b"\n")
     with files.write_atomic(files.join(folder, METRICS)) as file:
         body = _finite({**(facts or {}), "scores": result.scores, **result.tables})
         file.write(json.dumps(body, ensure_ascii=False, indent=2, allow_nan=False).encode() + b"\n")

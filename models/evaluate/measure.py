@@ -59,11 +59,13 @@ class Result:
         scores: by name, from 0 to 1 (losses and thresholds are what they are).
         predictions: a row for each row of the split, or each question; ready for JSON by `to_pylist`.
         tables: further tables of figures, by name: for each class, each type of entity.
+        files: what official scripts read, by names of files; ready for JSON.
     """
 
     scores: Scores
     predictions: pa.Table
     tables: dict[str, list[dict[str, Any]]] = field(default_factory=dict)
+    files: dict[str, dict[str, Any]] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)

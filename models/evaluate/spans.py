@@ -8,6 +8,12 @@ where it is higher by more than the threshold.
 BERT's released code differs twice. It pairs the 20 best starts with the 20 best stops; here every pair is looked at.
 And there the first token must have most context, so a long answer that such a window does not hold whole can never be
 given (19 of 1,000 questions of CMRC's trial set in windows of 256 tokens, 96 apart); here any of its tokens will do.
+
+For the official scripts the same is written as they read it. `answers.json`, {id: text}, has the best answer to every
+question, whatever the threshold ("" where there is none at all): SQuAD 2.0's script applies a threshold itself, and
+finds the best one. `no_answer.json`, {id: by how much "none" scores higher}, is its `--na-prob-file`, written unless
+every question has a gold answer: no probabilities, but compared with `--na-prob-thresh` alike, for which the script's
+default is 1 and ours is 0.
 """
 
 from __future__ import annotations
@@ -38,6 +44,8 @@ from models.evaluate.measure import (
 )
 from models.output import Output
 from models.stream.rows import Array, Rows
+
+ANSWERS, NO_ANSWER = "answers.json", "no_answer.json"
 
 
 def best_spans(
@@ -135,7 +143,11 @@ def _score(table: pa.Table, metadata: Mapping[str, Any], options: Options) -> Re
     scores = answer_scores(
         [gold[i] for i in known], [answers[i] for i in known], none_scores[known], script, options.threshold
     )
-    return Result(scores, _shown(questions, given))
+    files: dict[str, dict[str, Any]] = {ANSWERS: dict(zip(questions["id"].to_pylist(), answers, strict=True))}
+    if not all(gold):
+        odds = np.nan_to_num(none_scores)  # JSON has no infinity
+        files[NO_ANSWER] = dict(zip(questions["id"].to_pylist(), odds.tolist(), strict=True))
+    return Result(scores, _shown(questions, given), files=files)
 
 
 def answer_scores(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -14,6 +15,7 @@ from models import checkpoint
 from models.bert_batch import BatchError
 from models.evaluate.evaluation import METRICS, PREDICTIONS, columns_of, evaluate, write
 from models.evaluate.measure import Options, Result
+from models.evaluate.tokens import spelled
 from models.ranks import joined
 from models.stream.open import open_split
 from models.train.data import make_collator
@@ -65,6 +67,7 @@ def run(recipe: Recipe, split: str | None, model: str | None, options: Options, 
             raise RecipeError(str(error)) from error
         if ranks.first:
             out = str(Path(recipe.out) / f"eval-{split}")
+            result = _spelled(result, folder)
             write(result, out, {"model": source, "folder": folder, "split": split, "rows": rows.rows})
             console.print(f"{source} on {rows.name}, {rows.rows:,} rows", soft_wrap=True)
             console.print(shown(result.scores))
@@ -72,6 +75,9 @@ def run(recipe: Recipe, split: str | None, model: str | None, options: Options, 
                 console.print(_listed(name, table))
             told = f"scores: {files.join(out, METRICS)} · predictions: {files.join(out, PREDICTIONS)}"
             console.print(told, soft_wrap=True)
+            if result.files:
+                told = ", ".join(files.join(out, name) for name in result.files)
+                console.print(f"for official scripts: {told}", soft_wrap=True)
             if metadata.get("task") == "seq2seq":
                 console.print(
                     "These are scores of masked tokens, their neighbours given. Texts are written, and measured by "
@@ -79,6 +85,17 @@ def run(recipe: Recipe, split: str | None, model: str | None, options: Options, 
                     soft_wrap=True,
                 )
     return result
+
+
+def _spelled(result: Result, folder: str) -> Result:
+    """With masked tokens as strings, by the dataset's lists of tokens; where it has none they stay ids."""
+    table = result.predictions
+    for prefix in ("", "coarse_"):
+        path = files.join(folder, f"{prefix}tokens.txt")
+        if f"{prefix}tokens" in table.column_names and files.exists(path):
+            names = files.read_bytes(path).decode("utf-8", "backslashreplace").removesuffix("\n").split("\n")
+            table = spelled(table, names, prefix)
+    return dataclasses.replace(result, predictions=table)
 
 
 def asked(recipe: Recipe, split: str | None, model: str | None) -> tuple[str, str]:

@@ -9,6 +9,7 @@ import math
 import re
 import string
 from collections.abc import Sequence
+from typing import Any
 
 import nltk
 
@@ -135,3 +136,63 @@ def spans(
     ]
     made.sort(key=lambda span: (-span[0], span[1], span[2]))
     return [span for span in made[:best] if span[0] > -math.inf]
+
+
+# --- the scripts, on what they read of files ---------------------------------------------------
+
+
+def squad_script(
+    dataset: list[dict[str, Any]],
+    predictions: dict[str, str],
+    na_probs: dict[str, float],
+    na_prob_thresh: float = 1.0,
+) -> dict[str, float]:
+    """`evaluate-v2.0.py DATASET PREDICTIONS --na-prob-file NA_PROBS --na-prob-thresh T`, of 0 to 100."""
+    qid_to_has_ans: dict[str, bool] = {}
+    raw: dict[str, dict[str, float]] = {"exact": {}, "f1": {}}
+    for article in dataset:
+        for paragraph in article["paragraphs"]:
+            for qa in paragraph["qas"]:
+                qid_to_has_ans[qa["id"]] = bool(qa["answers"])
+                gold_answers = [a["text"] for a in qa["answers"] if normalized(a["text"])] or [""]
+                a_pred = predictions[qa["id"]]
+                raw["exact"][qa["id"]] = max(float(normalized(a) == normalized(a_pred)) for a in gold_answers)
+                raw["f1"][qa["id"]] = max(squad_f1(a, a_pred) for a in gold_answers)
+    out: dict[str, float] = {}
+    for name, scores in raw.items():
+        kept = {}
+        for qid, s in scores.items():
+            kept[qid] = float(not qid_to_has_ans[qid]) if na_probs[qid] > na_prob_thresh else s
+        out[name] = 100.0 * sum(kept.values()) / len(kept)
+        for label, has in (("HasAns", True), ("NoAns", False)):
+            of = [kept[qid] for qid in kept if qid_to_has_ans[qid] == has]
+            if of:
+                out[f"{label}_{name}"] = 100.0 * sum(of) / len(of)
+        best_score = cur_score = float(sum(1 for k in qid_to_has_ans if not qid_to_has_ans[k]))
+        best_thresh = 0.0
+        for qid in sorted(na_probs, key=lambda k: na_probs[k]):
+            if qid not in scores:
+                continue
+            diff = scores[qid] if qid_to_has_ans[qid] else -1 if predictions[qid] else 0
+            cur_score += diff
+            if cur_score > best_score:
+                best_score, best_thresh = cur_score, na_probs[qid]
+        out[f"best_{name}"], out[f"best_{name}_thresh"] = 100.0 * best_score / len(scores), best_thresh
+    return out
+
+
+def cmrc_script(dataset: list[dict[str, Any]], predictions: dict[str, str]) -> dict[str, float]:
+    """`cmrc2018_evaluate.py DATASET PREDICTIONS`, of 0 to 100; a question without a prediction has no point."""
+    f1 = em = 0.0
+    total = skip = 0
+    for instance in dataset:
+        for para in instance["paragraphs"]:
+            for qas in para["qas"]:
+                total += 1
+                query_id = qas["id"].strip()
+                if query_id not in predictions:
+                    skip += 1
+                    continue
+                exact, overlap = cmrc([x["text"] for x in qas["answers"]], str(predictions[query_id]))
+                em, f1 = em + exact, f1 + overlap
+    return {"F1": 100.0 * f1 / total, "EM": 100.0 * em / total, "TOTAL": total, "SKIP": skip}

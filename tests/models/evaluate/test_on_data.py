@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import json
+import math
 from pathlib import Path
 
 import numpy as np
+import pyarrow as pa
 import pytest
 import torch
 
@@ -18,10 +20,13 @@ from models.collate.collator import Collator
 from models.collate.mlm import Masking
 from models.evaluate.evaluation import MEASURES, columns_of, evaluate, write
 from models.evaluate.measure import Options
+from models.evaluate.spans import SPAN
 from models.stream.open import open_split
 from models.stream.shards import Split
-from tests.models.datasets import Datasets
+from tests.models.datasets import SAMPLES, Datasets
+from tests.models.evaluate import literal
 from tests.models.evaluate.oracle import Oracle
+from tests.models.evaluate.test_spans import windows_table
 from tests.models.tiny import tiny
 
 VIEWS = [
@@ -166,6 +171,49 @@ def test_what_is_written(datasets: Datasets, tmp_path: Path) -> None:
     assert told["scores"]["f1"] == result.scores["f1"]
     lines = (tmp_path / "out/predictions.jsonl").read_text(encoding="utf-8").splitlines()
     assert [json.loads(line)["predicted"] for line in lines] == result.predictions["predicted"].to_pylist()
+
+
+def test_cmrcs_script_finds_the_same_scores(datasets: Datasets, tmp_path: Path) -> None:
+    """Every third answer begins a token too early. No question is without an answer, so no file says so."""
+    model, split = model_for(datasets["span"], "span", split="train")
+
+    def early(start: torch.Tensor, batch: dict[str, torch.Tensor]) -> torch.Tensor:
+        return start - ((start > 1) & (batch["number"] % 3 == 0)).long()
+
+    result = evaluate(Oracle(model, early), split, options=Options(max_answer_length=64))
+    write(result, str(tmp_path))
+    assert {path.name for path in tmp_path.iterdir()} == {"metrics.json", "predictions.jsonl", "answers.json"}
+    texts = json.loads((SAMPLES / "zh/questions.train.json").read_text(encoding="utf-8"))
+    dataset = [  # the sample's layout is that of CMRC's trial set, the script reads that of the others
+        {
+            "paragraphs": [
+                {
+                    "qas": [
+                        {"id": qa["query_id"], "answers": [{"text": x} for x in qa["answers"]]}
+                        for qa in text["qas"]
+                    ]
+                }
+            ]
+        }
+        for text in texts
+    ]
+    answers = json.loads((tmp_path / "answers.json").read_text(encoding="utf-8"))
+    found = literal.cmrc_script(dataset, answers)
+    assert found["SKIP"] == 0 and found["TOTAL"] == len(answers) == len(result.predictions)
+    assert result.scores["exact"] == pytest.approx(found["EM"] / 100)
+    assert result.scores["f1"] == pytest.approx(found["F1"] / 100)
+    assert 0.4 < result.scores["exact"] < result.scores["f1"] < 1
+
+
+def test_questions_without_any_answer_have_a_finite_score(tmp_path: Path) -> None:
+    """JSON has no infinity, and the script of SQuAD 2.0 sorts by these."""
+    table = windows_table(("a#0", 1.0, [(3.0, 1, 3)]), ("b#0", 1.0, []))
+    table = table.set_column(3, "answers", pa.array([["12"], []], pa.list_(pa.string())))
+    table = table.set_column(4, "is_impossible", pa.array([False, True]))
+    write(SPAN.score(table, {}, Options()), str(tmp_path))
+    assert json.loads((tmp_path / "answers.json").read_text()) == {"a": "12", "b": ""}
+    odds = json.loads((tmp_path / "no_answer.json").read_text())
+    assert odds["a"] == -2 and 1e300 < odds["b"] < math.inf
 
 
 def test_what_is_wrong_is_said(datasets: Datasets) -> None:
