@@ -267,6 +267,17 @@ def row_columns(task: str, groups: Iterable[str]) -> tuple[Column, ...]:
     return tuple(c for c in _ROW_COLUMNS + _LABEL_COLUMNS[task] if c.group in {*wanted, "label"})
 
 
+_ANNOTATED_WITH = {"syntax": "annotate.parser", "coarse": "annotate.segmenter"}
+
+
+def annotated_first(group: str) -> str:
+    """What to tell, in brackets, whoever adds a column group to `encode.columns` and encodes again."""
+    setting = _ANNOTATED_WITH.get(group)
+    if setting is None:
+        return ""
+    return f" (if {setting} is 'none': name one, and annotate again, too: `treegraft preprocess --overwrite`)"
+
+
 ROW_COLUMNS = {c.name: c for task in TASKS for c in row_columns(task, GROUPS)}
 """By name the columns that rows of any task have."""
 

@@ -12,7 +12,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from corpora.schema import GROUPS, IGNORED_LABEL, ROW_COLUMNS
+from corpora.schema import GROUPS, IGNORED_LABEL, ROW_COLUMNS, annotated_first
 
 Batch = Mapping[str, Tensor]
 
@@ -73,7 +73,7 @@ def need_columns(columns: Iterable[str], present: Iterable[str], who: str) -> No
         if name not in has:
             group = ROW_COLUMNS[name].group if name in ROW_COLUMNS else "base"
             cure = (
-                f"add {group!r} to encode.columns and run `treegraft encode` again"
+                f"add {group!r} to encode.columns and run `treegraft encode` again{annotated_first(group)}"
                 if group in GROUPS and group != "base"
                 else "rows of this task do not have it: preprocess the corpus for the task"
             )

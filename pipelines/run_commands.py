@@ -194,7 +194,8 @@ def _print_plan(config: Config, path: Path, options: Options) -> None:
 
 
 def _next_steps(folder: str, manifest: Manifest) -> None:
-    """What was written and how to look at it, with what reads it here: `datasets`, or else pyarrow."""
+    """What was written, how to look at it, with what reads it here: `datasets`, or else pyarrow; and what trains."""
+    learn = "pretrain" if manifest.task == "pretrain" else "finetune"
     split, record = next(iter(manifest.splits.items()))
     folder = legible(folder)
     if find_spec("datasets"):
@@ -202,6 +203,7 @@ def _next_steps(folder: str, manifest: Manifest) -> None:
     else:
         reading = f'pyarrow.ipc.open_file("{folder}/{record.shards[0].name}").read_all()'
     _err.print(
-        f"wrote {folder}. Next: treegraft inspect {folder} · treegraft stats {folder} · {reading}",
+        f"wrote {folder}. Next: treegraft inspect {folder} · treegraft stats {folder} · "
+        f"train: treegraft {learn} --help · {reading}",
         soft_wrap=True,
     )

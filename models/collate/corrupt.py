@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from corpora.ragged import Ints
-from corpora.schema import IGNORED_LABEL
+from corpora.schema import IGNORED_LABEL, annotated_first
 from models.collate.sequences import Lists
 from models.stream.hashing import Bits
 from models.stream.order import check_whole
@@ -43,9 +43,10 @@ class Vocabulary:
         special, size = metadata.get(f"{prefix}special_ids"), metadata.get(f"{prefix}vocab_size")
         if special is None or size is None:
             cure = "add 'coarse' to encode.columns and" if prefix else "it is of an older release:"
+            first = annotated_first("coarse") if prefix else ""
             raise ValueError(
                 f"the dataset does not say its {prefix}special_ids and {prefix}vocab_size; {cure} run "
-                "`treegraft encode` again"
+                f"`treegraft encode` again{first}"
             )
         return cls(dict(special), size)
 

@@ -11,7 +11,15 @@ import pyarrow as pa
 
 from corpora import files
 from corpora.manifest import Manifest, ShardRecord, read_manifest
-from corpora.schema import GROUPS, ROW_COLUMNS, TASKS, Column, read_metadata, row_columns
+from corpora.schema import (
+    GROUPS,
+    ROW_COLUMNS,
+    TASKS,
+    Column,
+    annotated_first,
+    read_metadata,
+    row_columns,
+)
 from corpora.shards import check_shard
 from models.stream.cache import Cache
 from models.stream.mapped import Mapped
@@ -191,7 +199,7 @@ def _check_column(path: str, schema: pa.Schema, name: str, meta: dict[str, Any])
     if task in tasks and column.group in GROUPS[1:]:
         raise SplitError(
             f"{path} has no column {name!r}: it comes with `encode.columns: [{column.group}]`; add {column.group} "
-            "there and encode again (annotations are kept)"
+            f"there and encode again{annotated_first(column.group) or ' (annotations are kept)'}"
         )
     raise SplitError(
         f"{path} has no column {name!r}: rows of task {' or '.join(tasks)} have it, these are of task {task!r}"

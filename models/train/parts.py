@@ -16,6 +16,7 @@ from transformers import BertConfig
 from transformers.models.bert.modeling_bert import BertLayer
 
 from corpora import files
+from corpora.schema import annotated_first
 from models import checkpoint
 from models.bert import Bert
 from models.bert_batch import BatchError
@@ -43,7 +44,7 @@ def make_model(recipe: Recipe, split: Split, resumed: str | None = None) -> Bert
         if not metadata.get("coarse_vocab_size"):
             raise RecipeError(
                 "model 'ambert' reads coarse tokens, which the dataset lacks: add 'coarse' to encode.columns (and "
-                "an encode.coarse section) and run `treegraft encode` again"
+                f"an encode.coarse section) and run `treegraft encode` again{annotated_first('coarse')}"
             )
         options["coarse_vocab_size"] = metadata["coarse_vocab_size"]
     labels = metadata.get("labels") if recipe.task in ("classify", "tag") else None

@@ -70,6 +70,7 @@ def test_the_last_line_is_about_the_dataset_that_is_shown(
     assert "treegraft inspect out/zh-reviews --row 0 --split train" in done.stdout
     last = done.stderr.splitlines()[-1]
     assert last.startswith("wrote out/zh-reviews. Next: treegraft inspect out/zh-reviews · treegraft stats")
+    assert " · train: treegraft pretrain --help · " in last
     if installed:
         assert last.endswith('datasets.load_dataset("arrow", data_files="out/zh-reviews/train-*.arrow")')
         return

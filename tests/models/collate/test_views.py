@@ -94,8 +94,19 @@ def test_columns_for_masking_lie_on_the_trunk() -> None:
 
 def test_what_rows_lack_is_said() -> None:
     rows = literal.as_rows(make_rows(1, "classify", ("base",), 2), "classify", ("base",))
-    for group, column in (("tree", "tree_ids"), ("syntax", "word_index"), ("coarse", "coarse_ids")):
-        with pytest.raises(BatchError, match=f"{column}.*add '{group}' to encode.columns"):
+    for group, column, before in (
+        ("tree", "tree_ids", "$"),
+        ("syntax", "word_index", r" \(if annotate.parser is 'none'.*`treegraft preprocess --overwrite`\)$"),
+        (
+            "coarse",
+            "coarse_ids",
+            r" \(if annotate.segmenter is 'none'.*`treegraft preprocess --overwrite`\)$",
+        ),
+    ):
+        with pytest.raises(
+            BatchError,
+            match=f"{column}.*add '{group}' to encode.columns and run `treegraft encode` again{before}",
+        ):
             view(rows, group)
     with pytest.raises(ValueError, match="group is 'forest'"):
         view(rows, "forest")

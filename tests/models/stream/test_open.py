@@ -79,8 +79,11 @@ def refused(
     ("column", "message"),
     [
         ("tree_ids", "comes with `encode.columns: [tree]`; add tree there and encode again"),
+        ("tree_ids", "encode again (annotations are kept)"),
         ("coarse_index", "comes with `encode.columns: [coarse]`"),
+        ("coarse_index", "encode again (if annotate.segmenter is 'none': name one, and annotate again, too"),
         ("word_dfs_in", "comes with `encode.columns: [syntax]`"),
+        ("word_dfs_in", "encode again (if annotate.parser is 'none': name one, and annotate again, too"),
         ("token_labels", "rows of task tag have it, these are of task 'classify'"),
         ("choice_words", "rows of task choice have it, these are of task 'classify'"),
         ("input_id", "no dataset has a column 'input_id'; did you mean 'input_ids'?"),
