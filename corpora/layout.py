@@ -11,6 +11,7 @@ from typing import Any, Literal
 from pydantic import BaseModel, ConfigDict, Field, field_validator, model_validator
 
 from corpora.presets import find_preset
+from corpora.sections import Count, Fraction
 
 Format = Literal[
     "text",
@@ -48,6 +49,8 @@ _ONLY_FOR = {
     "encoding": ("text", "jsonl", "tsv", "csv", "conll", "parallel"),
     "offset_unit": ("squad", *_TABLES),
     "ambiguous_answers": ("squad", *_TABLES),
+    "context": ("squad",),
+    "holdout": ("squad",),
     "train_splits": ("squad", *_FIELDS),
     "blank": ("race", "c3"),
     "suffixes": ("parallel",),
@@ -144,6 +147,13 @@ class InputConfig(BaseModel):
     train_splits: list[str] | None = None
     """Splits that train: the questions of `squad` must have an answer that can be found, labels must be there.
     Default: those whose name begins with `train`. In other splits every question is kept, with its gold answers."""
+    context: Count | None = None
+    """`squad` for `seq2seq`: most characters of a source, which is an answer and its text: of a longer text it has
+    what stands around the answer. A token is about one character in Chinese, four to five in English. Default: whole
+    texts, which lose their ends where `encode` has to cut, wherever the answer stands."""
+    holdout: dict[str, Fraction] = {}
+    """`squad`: splits that are cut out of the files of those that train, and the share of texts that each takes, with
+    all their questions: `{dev: 0.1}`. Which texts depends on these alone."""
     blank: Literal["append", "fill"] = "append"
     """`race`, `c3`: an option is put behind its question, or into the question's blank (`_`) where it has one."""
     suffixes: tuple[str, str] = (".src", ".tgt")
@@ -218,13 +228,18 @@ class InputConfig(BaseModel):
     @classmethod
     def _split_names(cls, value: dict[str, list[str]]) -> dict[str, list[str]]:
         for name, patterns in value.items():
-            if not re.fullmatch(r"[A-Za-z0-9_]+", name):
-                raise ValueError(f"split name {name!r} must be letters, digits and underscores")
+            _check_split(name)
             if not patterns:
                 raise ValueError(f"split {name!r} has no files")
         if not value:
             raise ValueError("name at least one split, such as `train: corpus/*.txt`")
         return value
+
+    @property
+    def sources(self) -> dict[str, list[str]]:
+        """Name of each split, held-out ones last, to the patterns of the files it is read from."""
+        training = [pattern for name in self.files if self.trains(name) for pattern in self.files[name]]
+        return {**self.files, **dict.fromkeys(self.holdout, training)}
 
     @property
     def has_pair(self) -> bool:
@@ -261,6 +276,24 @@ class InputConfig(BaseModel):
         return self
 
     @model_validator(mode="after")
+    def _held_out(self) -> InputConfig:
+        """Splits that are cut out of others are splits of their own, and leave something to train on."""
+        for name, share in self.holdout.items():
+            _check_split(name)
+            if name in self.files:
+                raise ValueError(f"holdout: the split {name!r} has files already: give it another name")
+            if self.trains(name):
+                raise ValueError(f"holdout: the split {name!r} would train: call it `dev` or `test`, say")
+            if not share:
+                raise ValueError(f"holdout: the split {name!r} takes a share above 0, found {share}")
+        if self.holdout and not any(map(self.trains, self.files)):
+            shown = ", ".join(map(repr, self.files))
+            raise ValueError(f"holdout: none of the splits {shown} trains: name one in train_splits")
+        if sum(self.holdout.values()) >= 1:
+            raise ValueError("holdout: the shares leave nothing to train on; together they must be below 1")
+        return self
+
+    @model_validator(mode="after")
     def _used(self) -> InputConfig:
         """Settings that the format could not heed are errors, not ornaments."""
         for key, formats in _ONLY_FOR.items():
@@ -286,3 +319,8 @@ class InputConfig(BaseModel):
             what = " or ".join(ids) or "nothing: a file's id is its path"
             raise ValueError(f"id: with document {self.document!r} it can be {what}; found {self.id!r}")
         return self
+
+
+def _check_split(name: str) -> None:
+    if not re.fullmatch(r"[A-Za-z0-9_]+", name):
+        raise ValueError(f"split name {name!r} must be letters, digits and underscores")

@@ -50,7 +50,9 @@ def plan_blocks(layout: InputConfig, config_dir: str, block_bytes: int | None = 
     """
     if block_bytes is not None and block_bytes < 1:
         raise ValueError(f"block_bytes must be at least 1, found {block_bytes}")
-    listings = {split: _list(layout, split, patterns, config_dir) for split, patterns in layout.files.items()}
+    listings = {
+        split: _list(layout, split, patterns, config_dir) for split, patterns in layout.sources.items()
+    }
     if layout.format in ("tsv", "csv"):
         for split, listed in listings.items():
             for path, info in listed:

@@ -34,6 +34,7 @@ def _clue(text: str, text_pair: str | None = None, *, note: str = "", **keys: An
     )
 
 
+_ASKED = "; with `task: seq2seq`, its questions to be asked"
 _TSV = "train.tsv, dev.tsv, test.tsv"
 _NLI = "records without a gold label (`-`) are left out"
 
@@ -100,8 +101,10 @@ PRESETS: dict[str, Preset] = {
         {"format": "jsonl", "text": "text", "label": "label", "label_optional": True, "separator": ""},
         "a label a character, B- and I- made from the mentions",
     ),
-    "clue/cmrc": Preset("span", "train.json, dev.json, trial.json", {"format": "squad"}, "CMRC 2018"),
-    "clue/drcd": Preset("span", "train.json, dev.json, test.json", {"format": "squad"}),
+    "clue/cmrc": Preset(
+        "span", "train.json, dev.json, trial.json", {"format": "squad"}, f"CMRC 2018{_ASKED}"
+    ),
+    "clue/drcd": Preset("span", "train.json, dev.json, test.json", {"format": "squad"}, f"DRCD{_ASKED}"),
     "clue/c3": Preset(
         "choice",
         "m-train.json, d-train.json, m-dev.json, d-dev.json; c3-*.json of its authors",

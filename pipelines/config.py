@@ -33,7 +33,7 @@ _FORMAT_TASKS: dict[str, tuple[Task, ...]] = {
     "wikipedia": ("pretrain",),
     "conll": ("tag",),
     "conllu": ("pretrain", "tag"),
-    "squad": ("span",),
+    "squad": ("span", "seq2seq"),
     "race": ("choice",),
     "c3": ("choice",),
     "parallel": ("seq2seq",),
@@ -46,7 +46,8 @@ _SETTING_TASKS: dict[str, tuple[Task, ...]] = {
     "input.skip_labels": ("classify",),
     "input.orphan_inside": ("tag",),
     "input.separator": ("tag",),
-    "input.train_splits": ("classify", "tag", "span", "choice"),
+    "input.train_splits": ("classify", "tag", "span", "choice", "seq2seq"),
+    "input.context": ("seq2seq",),
     "encode.labels": ("classify", "tag"),
     "encode.pretrain": ("pretrain",),
     "encode.span": ("span",),
@@ -141,10 +142,11 @@ class Config(Section):
     def _consistent(self) -> Config:
         groups = set(self.encode.columns)
         preset = self.input.preset
+        of_preset: tuple[str, ...] = _tasks_of_preset(preset) if preset else (self.task,)
         need = [
             (
-                preset is not None and self.task != PRESETS[preset].task,
-                f"input.preset {preset!r} is for task {preset and PRESETS[preset].task!r}, found {self.task!r}",
+                self.task not in of_preset,
+                f"input.preset {preset!r} is for task {' or '.join(map(repr, of_preset))}, found {self.task!r}",
             ),
             ("tree" in groups and self.graph is None, "encode.columns has 'tree': add a `graph` section"),
             (
@@ -210,6 +212,13 @@ class Config(Section):
                 "task 'seq2seq' needs `input.text_pair`: the field that holds the target",
             ),
             (
+                self.task == "seq2seq"
+                and self.input.format != "squad"
+                and _is_set(self, "input.train_splits"),
+                "input.train_splits is for task 'seq2seq' with format 'squad' only, whose questions may lack "
+                "an answer: drop it",
+            ),
+            (
                 self.task == "tag" and self.input.text_pair is not None,
                 "task 'tag' takes one text: drop text_pair",
             ),
@@ -251,6 +260,12 @@ def _is_set(config: Config, name: str) -> bool:
     values = getattr(config, section)
     value, default = getattr(values, key), type(values).model_fields[key].default
     return key in values.model_fields_set and (isinstance(value, BaseModel) or value != default)
+
+
+def _tasks_of_preset(name: str) -> tuple[str, ...]:
+    """Its own task, and what else its format serves."""
+    preset = PRESETS[name]
+    return tuple(dict.fromkeys((preset.task, *_FORMAT_TASKS.get(preset.keys["format"], ()))))
 
 
 def _formats_of(task: str) -> list[str]:

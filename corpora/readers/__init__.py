@@ -125,7 +125,7 @@ def read_block(
             elif layout.format == "wikipedia":
                 yield from read_wikipedia(file, part, layout, language, sink, numbers)
             elif layout.format == "squad":
-                yield from read_squad(file, part, layout, block.split, sink, numbers)
+                yield from read_squad(file, part, layout, task, block.split, sink, numbers)
             elif layout.format == "race":
                 yield from read_race(file, part, layout, language, block.split, sink, numbers)
             elif layout.format == "c3":

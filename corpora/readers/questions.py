@@ -8,6 +8,9 @@ was found; others keep every question with its gold answers, as an evaluation mu
 Counted, an answer each: `answers_repaired` (offset missing or wrong, and mended), `answers_located` (bare strings,
 which bring no offset), `answers_ambiguous` (several places), `answers_not_found`, `answers_trimmed` (white space at
 its edges), `answers_empty` (left out beside others); and `questions_unlabelled`.
+
+For task `seq2seq` a row is what `asking` makes of the question. There is nothing to ask about where no answer is
+known: such questions are no mistakes, and are left out and counted, as `questions_without_answer`.
 """
 
 from __future__ import annotations
@@ -18,6 +21,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from corpora.layout import InputConfig
+from corpora.readers import asking
 from corpora.readers.fields import as_text, required_text, wrong_type
 from corpora.readers.sink import FieldError, Sink
 
@@ -34,8 +38,9 @@ class Gold(NamedTuple):
 class Questions:
     """Turns questions of one split into rows of a sink; raises FieldError for one that cannot be used."""
 
-    def __init__(self, layout: InputConfig, split: str, sink: Sink) -> None:
-        self._sink = sink
+    def __init__(self, layout: InputConfig, split: str, sink: Sink, *, ask: bool = False) -> None:
+        """`ask`: rows are sources and targets, the questions, instead of questions and texts."""
+        self._sink, self._ask, self._around = sink, ask, layout.context
         self._trains = layout.trains(split)
         self._ambiguous = layout.ambiguous_answers
         self._unit = layout.offset_unit
@@ -90,17 +95,26 @@ class Questions:
                 raise FieldError(
                     "missing_answers", "the question has no field 'answers', and its split trains"
                 )
-            self._sink.count("questions_unlabelled", 1)
+            if not self._ask:
+                self._sink.count("questions_unlabelled", 1)
             impossible = None
         else:
             texts, starts = self._answers([] if answers is None else gold_answers(answers), bool(impossible))
             impossible = bool(impossible)
+        title = as_text(title, "title") or None
+        if self._ask:
+            if not texts or starts is None:
+                self._sink.count("questions_without_answer", 1)
+                return
+            source = asking.source(asking.choose(texts, starts), context, self._around)
+            self._sink.row(byte, source, doc_id=doc_id, text_pair=question, title=title)
+            return
         self._sink.row(
             byte,
             question,
             doc_id=doc_id,
             text_pair=context,
-            title=as_text(title, "title") or None,
+            title=title,
             answers=texts,
             answer_starts=starts,
             is_impossible=impossible,

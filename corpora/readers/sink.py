@@ -7,6 +7,7 @@ labels are computed for a whole table at once.
 
 from __future__ import annotations
 
+import copy
 import re
 from collections.abc import Callable, Sequence
 from typing import Any
@@ -63,6 +64,12 @@ class Sink:
             self._on_count(name, number)
 
     # --- rejects --------------------------------------------------------------------------
+
+    def without_rejects(self) -> Sink:
+        """One for the same file, to be told of what another split's reading of it rejects."""
+        deaf = copy.copy(self)
+        deaf._on_reject = lambda _: None
+        return deaf
 
     def reject(self, byte: int, first: int, reason: str, detail: str, raw: bytes | str) -> None:
         """A record at `byte`, which `first` lines of its range come before, cannot be used."""

@@ -7,7 +7,8 @@ Layouts are known by their structure, not their names, and may stand in one file
 - CMRC 2018's own: a list of {context_id, context_text, title, qas: [{query_id, query_text, answers: [string]}]};
 - Hugging Face: {id, title, context, question, answers: {text: [...], answer_start: [...]}}.
 
-What makes a question a row is in `questions`. Its `source` is the byte of its own object.
+What makes a question a row is in `questions`. Its `source` is the byte of its own object. Where `input.holdout`
+cuts splits out of the files, a question is read for the split of its text and passed over for the others.
 """
 
 from __future__ import annotations
@@ -17,6 +18,7 @@ from typing import TYPE_CHECKING, Any, BinaryIO
 
 import pyarrow as pa
 
+from corpora.holdout import side
 from corpora.readers.jsonfile import Found, read_json, told_of, unknown_layout
 from corpora.readers.jsonwalk import MARK
 from corpora.readers.lines import LineNumbers
@@ -39,27 +41,35 @@ _LAYOUTS = (
 
 
 def read_squad(
-    file: BinaryIO, part: Part, layout: InputConfig, split: str, sink: Sink, numbers: LineNumbers
+    file: BinaryIO, part: Part, layout: InputConfig, task: str, split: str, sink: Sink, numbers: LineNumbers
 ) -> Iterator[pa.Table]:
     """Tables of the file's questions as they fill; the last rows stay in the sink.
+
+    Args:
+        task: `span`, or `seq2seq`: rows are sources to ask from, and the questions.
 
     Raises:
         ValueError: the file is no JSON, or its first record is in none of the layouts.
     """
-    reader = _Reader(Questions(layout, split, sink), sink)
+    # What belongs to no text is told of once, for the split that the file is named for.
+    told = sink.without_rejects() if split in layout.holdout else sink
+    reader = _Reader(Questions(layout, split, sink, ask=task == "seq2seq"), sink, told, layout, split)
     known = False
-    for found in read_json(file, part, sink, numbers, marks=_MARKS, inside="data"):
+    for found in read_json(file, part, told, numbers, marks=_MARKS, inside="data"):
         if reader.record(found):
             known = True
         else:
-            unknown_layout(found, part.name, _LAYOUTS, sink, first=not known)
+            unknown_layout(found, part.name, _LAYOUTS, told, first=not known)
         if sink.ready:
             yield from sink.take()
 
 
 class _Reader:
-    def __init__(self, questions: Questions, sink: Sink) -> None:
-        self._questions, self._sink = questions, sink
+    def __init__(self, questions: Questions, sink: Sink, told: Sink, layout: InputConfig, split: str) -> None:
+        self._questions, self._sink, self._told = questions, sink, told
+        # A split that is neither cut out nor cut from has all of its texts.
+        self._shares = layout.holdout if split in layout.holdout or layout.trains(split) else {}
+        self._side = split if split in layout.holdout else None
 
     def record(self, found: Found) -> bool:
         """Every question of the record becomes a row or a reject; False if it is in no layout known."""
@@ -72,7 +82,8 @@ class _Reader:
         elif "qas" in record and "paragraphs" not in record:
             self._paragraph(found, record, found.place, marks, record.get("title"))
         elif "question" in record and "context" in record:
-            self._one(found, found.at, found.place, record, None)
+            if self._holds(record["context"]):
+                self._one(found, found.at, found.place, record, None)
         else:
             return False
         return True
@@ -82,7 +93,7 @@ class _Reader:
         paragraphs = found.value["paragraphs"]
         if not isinstance(paragraphs, list):
             found.text.reject(
-                self._sink, found.at, "bad_type", f"{found.place}{dot}paragraphs must be a list"
+                self._told, found.at, "bad_type", f"{found.place}{dot}paragraphs must be a list"
             )
             return
         for i, paragraph in enumerate(paragraphs):
@@ -93,7 +104,7 @@ class _Reader:
         qas = paragraph.get("qas") if isinstance(paragraph, dict) else None
         if not isinstance(qas, list):
             detail = f"{place or 'the record'} must be an object with a list `qas` of questions"
-            found.text.reject(self._sink, found.at, "bad_type", detail)
+            found.text.reject(self._told, found.at, "bad_type", detail)
             return
         around: tuple[Any, Any] | FieldError
         around = (paragraph.get("context", paragraph.get("context_text")), title)
@@ -103,8 +114,17 @@ class _Reader:
             except FieldError as error:
                 around = error
         dot = "." if place else ""
+        here = self._holds(paragraph.get("context", paragraph.get("context_text")))
         for i, qa in enumerate(qas):
-            self._one(found, next(marks), f"{place}{dot}qas[{i}]", qa, around)
+            at = next(marks)
+            if here:
+                self._one(found, at, f"{place}{dot}qas[{i}]", qa, around)
+
+    def _holds(self, text: Any) -> bool:
+        """Whether the split that is read has the questions on this text; what is no text is on no side."""
+        if not self._shares:
+            return True
+        return (side(self._shares, text) if isinstance(text, str) else None) == self._side
 
     def _one(
         self, found: Found, at: int, place: str, qa: Any, around: tuple[Any, Any] | FieldError | None

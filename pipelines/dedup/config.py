@@ -89,9 +89,10 @@ def against_layout(dedup: DedupConfig, layout: InputConfig, task: Task) -> tuple
     if other is None:
         return None
     same = other.format in (None, layout.format)
-    # Source tokens stand in the text of a labelled sequence, so it is read as one; other labels do not matter.
-    as_task: Task = "tag" if same and task == "tag" else "pretrain"
-    unused = {"score", "id"} if as_task == "tag" else {"score", "id", "label"}
+    # Source tokens stand in the text of a labelled sequence, so it is read as one, and a question that is to be asked
+    # is the second text; other labels do not matter.
+    as_task: Task = task if same and task in ("tag", "seq2seq") else "pretrain"
+    unused = {"score", "id", "holdout"} if as_task == "tag" else {"score", "id", "label", "holdout"}
     own = layout.model_dump(exclude=unused, exclude_unset=True) if same else {}
     said = {key: value for key, value in other.model_dump().items() if value is not None}
     try:

@@ -50,7 +50,7 @@ class Deduplication:
         against = against_layout(dedup, config.input, config.task)
         others: list[Block] = []
         if against is not None:
-            if AGAINST in config.input.files:
+            if AGAINST in config.input.sources:
                 raise ConfigError(f"input.files: a split cannot be called {AGAINST!r} beside `dedup.against`")
             others = _plan(against[0], config_path, config, "dedup.against.files")
         self.order = Order.of(others, own)

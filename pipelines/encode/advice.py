@@ -52,6 +52,13 @@ def warnings(config: Config, counters: Mapping[str, int]) -> list[str]:
     if config.task == "pretrain":
         return pretrain_warnings(counters, config.encode.pretrain, config.input)
     cut, rows = counters.get("truncated_rows", 0), counters.get("rows", 0)
+    if config.task == "seq2seq" and config.input.format == "squad" and config.input.context is None:
+        if cut <= _MOST * rows:
+            return []
+        return [
+            f"{cut:,} of {rows:,} rows lost tokens, mostly at the end of their texts, wherever the answer stands: set "
+            "input.context, so that texts are cut around their answers, or raise encode.max_length"
+        ]
     if config.task not in _CUT_AT_END or cut <= _MOST * rows:
         return []
     return [

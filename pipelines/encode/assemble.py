@@ -20,7 +20,7 @@ from dataclasses import dataclass, field
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from pipelines.encode.graphemes import inside_cluster
+from corpora.graphemes import inside_cluster
 from pipelines.encode.tokenizer import Tokens
 from pipelines.ragged import Ints
 

@@ -17,9 +17,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 import kg.tree
+from corpora.graphemes import cluster_stop, joins
 from pipelines import forest
 from pipelines.encode.assemble import Rows
-from pipelines.encode.graphemes import cluster_stop, joins
 from pipelines.encode.lists import List
 from pipelines.encode.source import Texts, Words
 from pipelines.encode.tokenizer import Tokens

@@ -94,12 +94,14 @@ def counted_splits(
 ) -> list[str]:
     """Splits in the config's order. Raises ConfigError, which names `field`, for one that there is not."""
     for name in wanted or ():
-        if name not in layout.files:
-            near = difflib.get_close_matches(name, layout.files, n=1)
-            hint = f"did you mean {near[0]!r}?" if near else f"there are {', '.join(map(repr, layout.files))}"
+        if name not in layout.sources:
+            near = difflib.get_close_matches(name, layout.sources, n=1)
+            hint = (
+                f"did you mean {near[0]!r}?" if near else f"there are {', '.join(map(repr, layout.sources))}"
+            )
             raise ConfigError(f"{field}: there is no split {name!r} in input.files; {hint}")
-    chosen = [name for name in layout.files if (layout.trains(name) if wanted is None else name in wanted)]
-    return chosen or list(layout.files)
+    chosen = [name for name in layout.sources if (layout.trains(name) if wanted is None else name in wanted)]
+    return chosen or list(layout.sources)
 
 
 def annotated_blocks(folder: str, annotated: Manifest, splits: Iterable[str]) -> list[Block]:

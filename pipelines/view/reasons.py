@@ -55,6 +55,7 @@ QUESTIONS = MappingProxyType(
         "answers_not_on_tokens": "questions whose answers lie on no whole tokens",
         "answers_widened": "answers widened to whole tokens",
         "answers_in_no_window": "answers that no window holds whole",
+        "questions_without_answer": "questions without an answer, left out",
         "questions_unlabelled": "questions without answers or right choice given",
         "questions_cut": "questions cut to max_question",
         "windowed_questions": "questions with more than one window",

@@ -15,6 +15,7 @@ def read_files(
     files: dict[str, Any],
     *,
     split: str = "train",
+    task: str = "span",
     language: str = "zh",
     block_bytes: int = 1 << 20,
     batch_bytes: int = 1 << 20,
@@ -26,7 +27,7 @@ def read_files(
         raw = value if isinstance(value, bytes) else json.dumps(value, ensure_ascii=False).encode()
         (folder / name).write_bytes(raw)
     config = InputConfig(files={split: list(files)}, **layout)
-    return read_layout(config, folder, "span", language, block_bytes, batch_bytes)
+    return read_layout(config, folder, task, language, block_bytes, batch_bytes)
 
 
 def squad(*qas: Any, context: Any = "甲公司成立于2010年。", title: Any = "甲") -> dict[str, Any]:

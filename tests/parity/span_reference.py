@@ -12,7 +12,7 @@ import unicodedata
 from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
-from pipelines.encode.graphemes import inside_cluster
+from corpora.graphemes import inside_cluster
 
 
 class Piece(NamedTuple):

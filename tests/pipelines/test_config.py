@@ -114,6 +114,42 @@ def test_defaults_and_shorthands(tmp_path: Path) -> None:
             {"task": "pretrain", "input": {"format": "conllu", "files": "a", "id": "x"}},
             "input: id: with document 'blank_line' it can be sent_id; found 'x'",
         ),
+        *(
+            ({"task": "seq2seq", "input": {"format": "squad", "files": files, "holdout": holdout}}, message)
+            for files, holdout, message in (
+                ("a", {"de v": 0.1}, "split name 'de v' must be letters, digits and underscores"),
+                ({"train": "a", "dev": "b"}, {"dev": 0.1}, "holdout: the split 'dev' has files already"),
+                ("a", {"train2": 0.1}, "holdout: the split 'train2' would train"),
+                ("a", {"dev": 0.0}, "holdout: the split 'dev' takes a share above 0, found 0.0"),
+                ("a", {"dev": 0.5, "test": 0.5}, "the shares leave nothing to train on"),
+                ("a", {"dev": 1.5}, "input.holdout.dev: Input should be less than or equal to 1"),
+                (
+                    {"b": "a"},
+                    {"dev": 0.1},
+                    "holdout: none of the splits 'b' trains: name one in train_splits",
+                ),
+            )
+        ),
+        ({"input": {**GOOD["input"], "holdout": {"dev": 0.1}}}, "'holdout' is for format squad, not 'tsv'"),
+        (
+            {"task": "seq2seq", "input": {**GOOD["input"], "context": 9, "text_pair": "b", "label": None}},
+            "'context' is for format squad, not 'tsv'",
+        ),
+        (
+            {
+                "task": "seq2seq",
+                "input": {"format": "jsonl", "files": "a", "text_pair": "b", "train_splits": ["train"]},
+            },
+            "input.train_splits is for task 'seq2seq' with format 'squad' only",
+        ),
+        (
+            {"task": "choice", "input": {"preset": "clue/cmrc", "files": "a"}},
+            "input.preset 'clue/cmrc' is for task 'span' or 'seq2seq', found 'choice'",
+        ),
+        (
+            {"task": "span", "input": {"preset": "clue/cluener", "format": "squad", "files": "a"}},
+            "input.preset 'clue/cluener' is for task 'tag', found 'span'",
+        ),
         ({"format": "tsv"}, "format: unknown key; did you mean 'input.format'?"),
         (
             {"encode": {"tokenizer": "v", "text_pair": "b"}},
@@ -148,6 +184,7 @@ def test_wrong_configs_name_the_field_and_the_fix(
         ("pretrain", "encode", "seq2seq", {"max_target": 8}, "'seq2seq'"),
         ("pretrain", "input", "label", "upos", "'classify' or 'tag' or 'span'"),
         ("pretrain", "input", "orphan_inside", "begin", "'tag'"),
+        ("span", "input", "context", 100, "'seq2seq'"),
         ("classify", "input", "separator", "", "'tag'"),
     ],
 )

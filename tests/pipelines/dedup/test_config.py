@@ -68,6 +68,12 @@ def test_labelled_sequences_are_read_as_such() -> None:
     assert (task, found.label) == ("tag", "label")
 
 
+def test_questions_to_be_asked_are_read_as_such_and_whole() -> None:
+    own = InputConfig(format="squad", files={"train": ["a.json"]}, context=99, holdout={"dev": 0.1})
+    found, task = layout("b.json", "seq2seq", own)
+    assert (task, found.context, found.sources) == ("seq2seq", 99, {AGAINST: ["b.json"]})
+
+
 @pytest.mark.parametrize(
     ("against", "message"),
     [

@@ -14,7 +14,7 @@ import unicodedata
 import numpy as np
 from numpy.typing import NDArray
 
-from pipelines.ragged import Ints
+from corpora.ragged import Ints
 
 ZWJ = "\u200d"
 _FREE = ((0x3400, 0x9FFF), (0x20, 0x7E), (0x3000, 0x3029), (0xFF01, 0xFF9D))

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pipelines.encode.graphemes import ZWJ, cluster_stop, inside_cluster, joins
+from corpora.graphemes import ZWJ, cluster_stop, inside_cluster, joins
 
 
 def clusters(text: str) -> list[str]:
