@@ -307,3 +307,11 @@ def test_yaml_that_means_two_things_or_never_ends_is_refused(tmp_path: Path, tex
     (tmp_path / "c.yaml").write_text(text)
     with pytest.raises(ConfigError, match=message):
         load_config(tmp_path / "c.yaml")
+
+
+def test_questions_of_a_known_corpus_can_be_asked(tmp_path: Path) -> None:
+    known = {"preset": "clue/cmrc", "files": "a", "context": 200, "holdout": {"dev": 0.1}}
+    path = tmp_path / "c.yaml"
+    path.write_text(yaml.safe_dump({**GOOD, "task": "seq2seq", "input": known}), encoding="utf-8")
+    config = load_config(path)
+    assert config.input.has_pair and config.input.sources == {"train": ["a"], "dev": ["a"]}
