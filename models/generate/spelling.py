@@ -15,10 +15,25 @@ from typing import Any
 import tokenizers
 from tokenizers import decoders
 
-_WIDE = "[\u2e80-\u303f\u31c0-\u9fff\uf900-\ufaff\ufe30-\ufe4f\uff00-\uffef\U00020000-\U0003ffff“”‘’…—·]"
+_WIDE = "[\u2e80-\u303f\u31c0-\u9fff\uf900-\ufaff\ufe30-\ufe4f\uff00-\uffef\U00020000-\U0003ffff·]"
 """Chinese characters and their punctuation: beside them there is no blank (kana and Hangul are no part of them)."""
-_BLANK = re.compile(f" +(?={_WIDE})|(?<={_WIDE}) +|(?<=\\w) (?=' \\w)|(?<=\\w ') (?=\\w)")
-"""Blanks beside these, and around an apostrophe between words, which the decoder of `tokenizers` leaves."""
+_BLANK = re.compile(
+    "|".join(
+        (
+            f"(?<! ) +(?={_WIDE})|(?<={_WIDE}) +",
+            f" (?=[“‘] {_WIDE})|(?<={_WIDE} [”’]) ",  # quotes, dashes and dots are English, too: what is beside tells
+            " (?=— —|… …)|(?<=—) (?=—)|(?<=…) (?=…)|(?<=— —) |(?<=… …) ",
+            "(?<=[“‘([]) | (?=[”’)\\]…%:;])",
+            r"(?<=\w ’) (?=(?:s|t|d|m|re|ve|ll)\b)",
+            r"(?<=\w) (?=['/-] \w)|(?<=\w ['/-]) (?=\w)",
+            r"(?<=\d\.) (?=\d)|(?<=\d :) (?=\d)|(?<=\$) (?=\d)",
+        )
+    )
+)
+"""Blanks that the decoder of `tokenizers` leaves and that no text has: beside Chinese, within brackets and quotes,
+before marks, around an apostrophe, hyphen or stroke between words, in decimals, times and prices."""
+_THOUSANDS = re.compile(r"(?<!\d)(\d{1,3}), (?=\d{3}(?!\d))")
+_QUOTED = re.compile(r'" ([^"]*) "')
 
 
 class Speller:
@@ -50,4 +65,6 @@ class Speller:
         return self._tidy(tokenizer.decoder.decode(words))
 
     def _tidy(self, text: str) -> str:
-        return _BLANK.sub("", text).strip() if self._words else text.strip()
+        if self._words:
+            text = _QUOTED.sub(r'"\1"', _THOUSANDS.sub(r"\1,", _BLANK.sub("", text)))
+        return text.strip()

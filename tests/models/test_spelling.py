@@ -14,6 +14,7 @@ from models.generate.spelling import Speller
 WORDS = [
     *("[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]"),
     *"abcdefghijklmnopqrstuvwxyz0123456789.,!?'-()，。！？《》“”市图书馆新手机",
+    *'/[]:;$%"’—…（）他说约',
     *(f"##{letter}" for letter in "abcdefghijklmnopqrstuvwxyz0123456789"),
     *("the", "cat", "##ing", "don", "phone"),
 ]
@@ -42,6 +43,12 @@ def written(text: str) -> str:
         ("don't", "don't"),
         ("新 phone 手机", "新phone手机"),
         ("“新”phone", "“新”phone"),
+        ("他说“phone”——新手机……", "他说“phone”——新手机……"),
+        ("he said “the cat” to her — don’t phone… (it’s a well-hidden cat).",) * 2,
+        ('he "said" it, "twice": he did; km/h [on] me',) * 2,
+        ("3.5 cats, 9,000 dogs, 1,000,000 phones, 50% off, $5 at 10:30.",) * 2,
+        ("in 2010, 300 phones", "in 2010, 300 phones"),
+        ("市3.5新（约$5,000），20%！",) * 2,
         ("", ""),
     ],
 )
@@ -60,7 +67,12 @@ def test_case_is_kept_where_the_tokenizer_keeps_it() -> None:
     assert speller(wordpiece(lowercase=False)).spelled("The Cat.") == "The Cat."
 
 
-@given(st.text(st.sampled_from("abcThe catÉ don't 019.,!?'-()，。！？《》“”市图书馆新手机\n\t"), max_size=40))
+@given(
+    st.text(
+        st.sampled_from("abcThe catÉ don't 019.,!?'-()[]/:;$%\"’—…，。！？《》“”市图书馆新手机\n\t"),
+        max_size=40,
+    )
+)
 def test_a_reference_is_spelled_as_its_own_tokens_are(text: str) -> None:
     assert speller(wordpiece()).spelled(text) == written(text)
 
