@@ -108,9 +108,13 @@ def evaluate_(
     model: Annotated[str | None, typer.Option(help="Folder of a model, instead of the recipe's own.")] = None,
     threshold: Annotated[
         float,
-        typer.Option(help="span: no answer where 'none' scores higher than the answer by more than this."),
+        typer.Option(
+            help="span: no answer where 'none' scores higher than the answer by more than this (answers.json has one)."
+        ),
     ] = 0.0,
-    max_answer_length: Annotated[int, typer.Option(min=1, help="span: most tokens of an answer.")] = 30,
+    max_answer_length: Annotated[
+        int, typer.Option(min=1, help="span: most tokens of an answer. CMRC 2018 has long ones: 256.")
+    ] = 30,
     script: Annotated[
         str | None,
         typer.Option(help="span: squad or cmrc, whose script compares answers. Default: by the language."),
@@ -124,6 +128,16 @@ def evaluate_(
     Accuracy, macro-F1 and Matthews' correlation of classes, Pearson's and Spearman's of values, strict F1 of entities,
     exact match and F1 of answers (SQuAD 1.1 and 2.0 with its best threshold, CMRC 2018), accuracy of choices and of
     masked tokens; all from 0 to 1. They are shown, and written to OUT/eval-SPLIT: metrics.json and predictions.jsonl.
+
+    An entity is right if its type, first and last token are (of the source, whatever branches the row has), and must
+    follow its scheme: an I behind an O is no entity (seqeval, strict). F1 is of all entities together, and by type.
+
+    Answers are compared without case, and the best of the gold answers counts. SQuAD: words, without ASCII punctuation
+    and a, an, the. CMRC: Chinese characters and the words between them, without its punctuation; F1 is of the longest
+    run that both have in common. answers.json, and where questions have no answer no_answer.json (--na-prob-file of
+    SQuAD 2.0), are what the official scripts read.
+
+    Of masked tokens predictions.jsonl shows each with the 5 best in its place, in the first 1,000 rows.
     """
     _need_torch()
     from rich.console import Console
@@ -195,6 +209,11 @@ def generate_(
     best first), and metrics.json: ROUGE-1, ROUGE-2, ROUGE-L and BLEU of the best, from 0 to 1. The reference is the
     whole target, also where the row holds it cut. Sources without targets are written for all the same: rows of
     task classify with one text.
+
+    Both texts are compared as tokens spell them (of an uncased tokenizer without case). ROUGE: F1, mean over rows, no
+    stemming; of ASCII words or, where Chinese outnumbers ASCII letters, of Chinese characters, marks and the words
+    between; ROUGE-L of the longest common subsequence of the whole text. BLEU: sacrebleu's of the whole corpus, by its
+    tokenizer 13a or zh. [UNK] is never written.
 
     Rows are read --set batch.rows=64 at a time, which changes no text.
     """
