@@ -143,11 +143,10 @@ def room_of(
         return wanted or usual, ""
     name = split.take(np.array([row])).texts["id"][0].as_py()
     says = f"the source of row {name} takes {longest:,} of the model's {positions:,} positions"
-    cure = (
-        "encode with encode.seq2seq.max_source: "
-        f"{max(positions - (wanted or usual) - 2, 1):,}, which keeps the annotations, or with new.positions in the "
-        "recipe train a model that has more positions"
-    )
+    left = positions - (wanted or usual) - 2
+    cure = "with new.positions in the recipe train a model that has more positions"
+    if left > 0:  # else so long a target leaves no room for any source
+        cure = f"encode with encode.seq2seq.max_source: {left:,}, which keeps the annotations, or {cure}"
     if wanted is None and room >= least:
         return room, f"targets are of {room:,} tokens at most, for {says}"
     fits = f"take --max-target-length {room:,}, or " if room > 0 else ""

@@ -174,6 +174,8 @@ def test_the_longest_source_sets_what_is_left_for_a_target(datasets: Datasets, t
     assert generated(with_room(15), max_target_length=15)[0]["max_target_length"] == 15
     with pytest.raises(RecipeError, match=rf"row {name} takes .* a target of 16 tokens may follow"):
         generated(with_room(15), max_target_length=16)
+    with pytest.raises(RecipeError, match=r"take --max-target-length 15, or with new\.positions in the rec"):
+        generated(with_room(15), max_target_length=5000)
 
 
 def test_a_terminal_has_a_bar_with_speed_and_time_left(datasets: Datasets, tmp_path: Path) -> None:
