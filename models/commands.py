@@ -29,7 +29,10 @@ Set = Annotated[
 ]
 Out = Annotated[str | None, typer.Option(help="Folder of the run, instead of the recipe's `out`.")]
 Overwrite = Annotated[
-    bool, typer.Option("--overwrite", help="Begin anew: delete what a run left in the folder.")
+    bool,
+    typer.Option(
+        "--overwrite", help="Begin anew: delete what a run left in the folder, once all could be opened."
+    ),
 ]
 
 
@@ -60,9 +63,10 @@ def pretrain(recipe: RecipePath, set_: Set = None, out: Out = None, overwrite: O
         kinds: {bidirectional: 1, left_to_right: 1, seq2seq: 2}   # shares; default: the published ones
         # or, all rows of one kind: options: {lm: left_to_right}
 
-    The folder `out` gets `model` (the last step's; transformers loads it), run.json (the recipe with all defaults,
-    device, versions), metrics.jsonl, curves.svg and checkpoints. A run that was stopped, killed even, goes on when the
-    same command runs again, to the same weights to the bit. All keys stand in README, under Training.
+    The folder `out` gets `model` (the last step's, or the best: see `best` in README; transformers loads it), run.json
+    (the recipe with all defaults, device, versions), metrics.jsonl, curves.svg and checkpoints. A run that was stopped,
+    killed even, goes on when the same command runs again, to the same weights to the bit. All keys stand in README,
+    under Training.
 
     Several processes or GPUs: torchrun --nproc-per-node 2 --no-python treegraft pretrain my.yaml
     """
@@ -92,8 +96,9 @@ def finetune(recipe: RecipePath, set_: Set = None, out: Out = None, overwrite: O
         optim: {lr: 3e-5, epochs: 10}
         out: out/summaries-unilm
 
-    `data.dev` is looked at after every epoch; `model` is the last step's, not the best one's. Ablations are options of
-    the model, on the same shards: --set options.visible_matrix=false. All else is as with `treegraft pretrain`.
+    `data.dev` is looked at after every epoch. `model` is the last step's; with `best: accuracy` (f1, entity_f1, loss: a
+    score of the task) that of the best look. Ablations are options of the model, on the same shards:
+    --set options.visible_matrix=false. All else is as with `treegraft pretrain`.
     """
     _train("finetune", recipe, set_, out, overwrite)
 

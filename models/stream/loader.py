@@ -122,8 +122,8 @@ class Loader(Generic[T]):
         batches = self._batches
         rows = f"{batches.order.length:,} rows an epoch of {self._split.name}"
         if batches.grouping is not None:
-            filled = f", filled up with rows of weight 0 for {batches.ranks} ranks" if batches.ranks > 1 else ""
-            return f"{rows}, in batches of like lengths{filled}"
+            filled = f", filled up with rows of weight 0 for {batches.ranks} ranks"
+            return f"{rows}, in batches of like lengths{filled if batches.ranks > 1 else ''}"
         count, over = batches.left(Cursor(0, 0)), batches.left_over()
         done = "added with weight 0 to fill the last" if batches.ends == "pad" else "left out"
         shared = f" over {batches.ranks} ranks" if batches.ranks > 1 else ""

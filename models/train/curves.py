@@ -16,7 +16,7 @@ from models.train.log import read_metrics
 CURVES = "curves.svg"
 _WIDTH, _HEIGHT, _LEFT, _TOP, _GAP = 560, 180, 64, 28, 66
 _COLOURS = ("#2b6cb0", "#c05621", "#2f855a", "#805ad5", "#b7791f", "#c53030")
-_NOT_DRAWN = ("step", "tokens", "seconds", "lr", "grad_norm", "tokens_per_second", "epoch")
+_NOT_DRAWN = ("step", "best_step", "tokens", "seconds", "lr", "grad_norm", "tokens_per_second", "epoch")
 Points = list[tuple[float, float]]
 
 

@@ -1,9 +1,9 @@
-"""What a run was, for those who read of it later: its recipe with all that took effect, and where it ran."""
+"""What a run is, for who watches as it begins; and what it was, for who reads of it later."""
 
 from __future__ import annotations
 
 import itertools
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from importlib import metadata as packages
 from typing import Any
 
@@ -47,6 +47,50 @@ def _of_steps(collator: Collator) -> dict[str, Any]:
         if isinstance(step, Masking):
             found["masking"] = {name: getattr(step, name) for name in OPTIONS}
     return found
+
+
+def opening(
+    recipe: Recipe, model: Bert, ranks: Ranks, stream: str, goes_on: str | None, compared: bool
+) -> Iterator[str]:
+    """Lines that tell what is about to be done.
+
+    Args:
+        stream: what is read, as the loader describes it.
+        goes_on: where the run goes on from; None: it begins.
+        compared: whether the tokens of `init` are known to be the dataset's.
+    """
+    device = ranks.device.type
+    how = f"{ranks.count} x {device}" if ranks.count > 1 else device
+    size = f"{sum(weight.numel() for weight in model.parameters()) / 1e6:,.1f} million weights"
+    begins = f"{recipe.model} {recipe.task}: {size} · {how}, {recipe.precision} · {stream}"
+    yield f"{goes_on} · {how}, {recipe.precision}" if goes_on else begins
+    if len(model.parts) > 1:
+        yield f"loss = {added_up(model)}"
+    if device == "cpu" and recipe.precision == "bf16" and _slow_in_half():
+        yield "precision: bf16 is slower than fp32 on this processor, which has neither AMX nor AVX512-BF16"
+    if recipe.init is None or goes_on:
+        return
+    if model.drawn:
+        yield f"not in {recipe.init}, so begun anew: {', '.join(grouped(model.drawn))}"
+    if not compared:
+        yield (
+            f"{recipe.init} has neither tokenizer.json nor vocab.txt here, so whether its tokens are the dataset's was "
+            "not compared"
+        )
+
+
+def added_up(model: Bert) -> str:
+    """The sum that a model's loss is; a part that an option bears the name of is weighed by it."""
+    weights = {name: f"{model.settings[name]} x " for name in model.parts if name in model.settings}
+    return " + ".join(f"{weights.get(name, '')}{name}" for name in model.parts)
+
+
+def _slow_in_half() -> bool:
+    """Whether the processor is known to have no instructions for bfloat16."""
+    look = getattr(torch.cpu, "get_capabilities", None)  # of newer versions
+    capabilities: dict[str, Any] = look() if look else {}
+    found = [capabilities[name] for name in ("amx_bf16", "avx512_bf16") if name in capabilities]
+    return bool(found) and not any(found)
 
 
 def grouped(names: Sequence[str]) -> list[str]:

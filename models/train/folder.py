@@ -3,6 +3,7 @@
 out/recipe.json    `Recipe.lasting` of the run that the folder is of: another recipe is refused
     run.json       the whole recipe, defaults filled in; device, versions, the dataset
     checkpoints/   `models.train.state`
+    best/          `models.train.best`
     model/         the trained model
 """
 
@@ -21,9 +22,11 @@ from corpora import files
 from models.train.log import METRICS
 from models.train.recipe import Recipe
 
-RECIPE, RUN, CHECKPOINTS, MODEL = "recipe.json", "run.json", "checkpoints", "model"
+RECIPE, RUN, CHECKPOINTS, BEST, MODEL = "recipe.json", "run.json", "checkpoints", "best", "model"
 _LOCK, _CURVES, _BOARD = ".lock", "curves.svg", "tensorboard"
-STEP = re.compile(r"step-(\d{8,})")
+_GONE = ".old-recipe.json"
+"""Name of `recipe.json` from the moment that its run is to be deleted until another has taken its place."""
+_STEP = re.compile(r"step-(\d{8,})")
 
 
 class StateError(ValueError):
@@ -34,7 +37,7 @@ class StateError(ValueError):
 def held(out: Path, recipe: Recipe, overwrite: bool) -> Iterator[Path | None]:
     """Hold the folder of a run, for one run at a time; gives the newest checkpoint of the same recipe, if there is one.
 
-    Where an error ends what is done before any step was begun, the folder is left as it was.
+    It becomes this run's by `begin`. Where an error ends what is done before, the folder is left as it was.
 
     Raises:
         StateError: the folder is in use, another recipe's, or not of a run.
@@ -49,16 +52,13 @@ def held(out: Path, recipe: Recipe, overwrite: bool) -> Iterator[Path | None]:
             raise StateError(
                 f"out: another run is writing to {out}: wait for it, or name another folder"
             ) from None
-        if overwrite:
-            for name in (RECIPE, RUN, CHECKPOINTS, MODEL, METRICS, _CURVES, _BOARD):
-                remove(out / name)
-        _compare(out, recipe)
-        if not (out / RECIPE).exists() or not _learned(out):
-            _write(out / RECIPE, recipe.lasting())
-        for left in (*out.glob(".new-*"), *(out / CHECKPOINTS).glob(".*")):
+        anew = overwrite or (out / _GONE).exists()
+        if not anew:
+            _compare(out, recipe)
+        for left in (*out.glob(".new-*"), *(out / CHECKPOINTS).glob(".*"), *(out / BEST).glob(".*")):
             remove(left)
         try:
-            yield newest(out)
+            yield None if anew else newest(out)
         except BaseException:
             if not _learned(out) and not (out / METRICS).exists():
                 for name in (RECIPE, RUN, _LOCK):
@@ -69,17 +69,44 @@ def held(out: Path, recipe: Recipe, overwrite: bool) -> Iterator[Path | None]:
             raise
 
 
+def begin(out: Path, recipe: Recipe, overwrite: bool, facts: Mapping[str, Any]) -> None:
+    """Make a folder that is held this run's, and write down what the run is.
+
+    What a run left that is to be overwritten is deleted first. A kill in between leaves no mixture: that run is gone as
+    soon as its recipe has another name, and whichever run comes next deletes what is left.
+    """
+    if overwrite and (out / RECIPE).exists():
+        (out / RECIPE).rename(out / _GONE)
+    if (out / _GONE).exists():
+        for name in (RUN, CHECKPOINTS, BEST, MODEL, METRICS, _CURVES, _BOARD):
+            remove(out / name)
+    if not (out / RECIPE).exists() or not _learned(out):
+        _write(out / RECIPE, recipe.lasting())
+    remove(out / _GONE)
+    write_run(out, facts)
+
+
 def check_free(out: Path, recipe: Recipe) -> None:
     """Raise StateError where the folder is another recipe's, or not of a run."""
     _usable(out)
-    _compare(out, recipe)
+    if not (out / _GONE).exists():
+        _compare(out, recipe)
 
 
 def newest(out: Path) -> Path | None:
     """The checkpoint of the highest step in the folder of a run."""
-    folder = out / CHECKPOINTS
-    found = [path for path in folder.iterdir() if STEP.fullmatch(path.name)] if folder.is_dir() else []
-    return max(found, key=lambda path: int(path.name[5:]), default=None)
+    return next(reversed(of_steps(out / CHECKPOINTS)), None)
+
+
+def named(step: int) -> str:
+    """Name of the folder of a step."""
+    return f"step-{step:08}"
+
+
+def of_steps(folder: Path) -> list[Path]:
+    """Folders of steps in a folder, the newest last."""
+    found = [path for path in folder.iterdir() if _STEP.fullmatch(path.name)] if folder.is_dir() else []
+    return sorted(found, key=lambda path: int(path.name[5:]))
 
 
 def write_run(out: Path, facts: Mapping[str, Any]) -> None:
@@ -104,10 +131,18 @@ def remove(path: Path) -> None:
         path.unlink(missing_ok=True)
 
 
+def remove_step(path: Path) -> None:
+    """Delete the folder of a step, which until then is whole."""
+    old = path.with_name(f".old-{path.name}")
+    path.rename(old)
+    remove(old)
+
+
 def _usable(out: Path) -> None:
     if out.exists() and not out.is_dir():
         raise StateError(f"out: {out} is a file: name a folder")
-    if out.exists() and not (out / RECIPE).exists() and any(p.name != _LOCK for p in out.iterdir()):
+    ours = (out / RECIPE).exists() or (out / _GONE).exists()
+    if out.exists() and not ours and any(p.name != _LOCK for p in out.iterdir()):
         raise StateError(f"out: {out} holds other files and no {RECIPE} of a run: name a folder of its own")
 
 

@@ -53,11 +53,17 @@ class Log:
         self._start, self._steps = start, steps
         self.window: dict[str, Any] = _empty()
         self._bar: Progress | None = None
-        self._board = None if quiet or not recipe.tensorboard else _board(out / "tensorboard")
+        self._writer = None if quiet or not recipe.tensorboard else _writer()
+        self._board: Any = None
         self._began = self._since = time.perf_counter()
         self._printed, self._said, self._news = 0.0, "", False
-        if not quiet:
-            _cut(out / METRICS, start)
+
+    def open(self) -> None:
+        """Make files ready: nothing was written so far."""
+        if not self._quiet:
+            _cut(self._out / METRICS, self._start)
+        if self._writer is not None:
+            self._board = self._writer(str(self._out / "tensorboard"))
 
     def __enter__(self) -> Log:
         if not self._quiet and self._console.is_terminal:
@@ -101,10 +107,12 @@ class Log:
             self._said, self._news = " · ".join(facts), True
         self._show(step, last=step == self._steps)
 
-    def dev(self, step: int, scores: Mapping[str, float]) -> None:
-        """The dev split has been looked at."""
-        self._write({"step": step, **{f"dev_{name}": value for name, value in scores.items()}})
-        self.say(f"step {step:,}: dev " + " · ".join(f"{n} {v:.4f}" for n, v in scores.items()))
+    def dev(self, step: int, scores: Mapping[str, float], best: int | None) -> None:
+        """The dev split has been looked at; `best`: the step of the best look so far, where that is asked for."""
+        line = {"step": step, **{f"dev_{name}": value for name, value in scores.items()}}
+        self._write(line if best is None else line | {"best_step": best})
+        told = "" if best is None else " · the best so far" if best == step else f" · best: step {best:,}"
+        self.say(f"step {step:,}: dev " + " · ".join(f"{n} {v:.4f}" for n, v in scores.items()) + told)
 
     def say(self, text: str) -> None:
         """A line for who watches."""
@@ -162,9 +170,9 @@ def _duration(seconds: float) -> str:
     return f"{hours}:{minutes:02}:{secs:02}" if hours else f"{minutes}:{secs:02}"
 
 
-def _board(folder: Path) -> Any:
+def _writer() -> Any:
     try:
         from torch.utils.tensorboard import SummaryWriter
     except ImportError:
         raise ValueError("tensorboard: true needs pip install 'treegraft[tensorboard]'") from None
-    return SummaryWriter(str(folder))
+    return SummaryWriter

@@ -21,7 +21,6 @@ import torch
 from rich.console import Console
 from torch import Tensor
 
-from models.bert import Bert
 from models.evaluate.evaluation import columns_of, evaluate
 from models.output import Output
 from models.ranks import Ranks, joined
@@ -30,6 +29,7 @@ from models.stream.loader import Loader
 from models.stream.loader import StateError as LoaderError
 from models.train import folder
 from models.train import state as states
+from models.train.best import Best
 from models.train.curves import write_curves
 from models.train.data import (
     Share,
@@ -42,7 +42,7 @@ from models.train.data import (
     open_rows,
     row_ids,
 )
-from models.train.facts import facts, grouped
+from models.train.facts import facts, opening
 from models.train.interrupt import deferred
 from models.train.log import Log, Losses
 from models.train.parts import (
@@ -72,21 +72,17 @@ def train(recipe: Recipe, console: Console, *, overwrite: bool = False) -> Path:
     """
     out = Path(recipe.out)
     with contextlib.ExitStack() as held, joined(recipe.threads, recipe.deterministic) as ranks:
-        newest, error = None, None
-        try:  # the first process alone holds the folder; the others learn from it what is there
-            if ranks.first:
+        newest = None
+        with _together(ranks):
+            if ranks.first:  # it alone holds the folder; the others learn from it what is there
                 check_model(recipe)
                 check_steps(recipe)
                 newest = held.enter_context(folder.held(out, recipe, overwrite))
-        except (ValueError, OSError) as raised:
-            error = raised
-        ranks.together(error)
         newest = ranks.gather(newest)[0]
-        try:
+        with _together(ranks):
             run = _Run(recipe, console, ranks, newest)
-        except (ValueError, OSError) as raised:
-            error = raised
-        ranks.together(error)
+        with _together(ranks):  # only now, when all could be opened, is an old run lost
+            run.take(overwrite)
         return run.train()
 
 
@@ -102,9 +98,12 @@ class _Run:
         self.recipe, self.ranks, self.out = recipe, ranks, Path(recipe.out)
         split = open_rows(recipe)
         check_rows(recipe, split.metadata)
-        if recipe.data.dev:
-            check_rows(recipe, open_dev(recipe, ("input_ids",)).metadata)
+        dev = open_dev(recipe, ("input_ids",)).metadata if recipe.data.dev else {}
+        if dev:
+            check_rows(recipe, dev)
         self.model = make_model(recipe, split, str(newest) if newest else None).to(ranks.device)
+        anew = recipe.init is None or newest is not None  # else there are tokens to compare
+        compared = anew or same_tokens(str(recipe.init), recipe.data.folder[0].folder)
         collator = make_collator(recipe, self.model, split.metadata)
         self.collator = collator
         self.loader = make_loader(recipe, collator, ranks)
@@ -113,39 +112,28 @@ class _Run:
         self.tokenizer = states.read_tokenizer(recipe.data.folder[0].folder)
         self.steps = recipe.optim.steps or math.ceil((recipe.optim.epochs or 1) * len(self.loader))
         self.begin, window = 0, None
+        self.best = Best(recipe, self.model, dev)
         if newest is not None:
             found = states.read(newest)
             states.restore(newest, self.model, self.optimizer)
             self.resume(found.loader)
             self.begin, window = found.step, found.window
+            self.best.go_on(found.best)
         prepare(self.model, recipe)
         self.module = ranks.shared(self.model)
         self.log = Log(self.out, console, recipe, self.begin, self.steps, quiet=not ranks.first)
         self.log.window = window or self.log.window
-        if ranks.first:
-            folder.write_run(self.out, facts(recipe, self.model, collator, self.steps, split, ranks))
-        self.tell(newest)
+        self.facts = facts(recipe, self.model, collator, self.steps, split, ranks)
+        goes_on = f"going on after step {self.begin:,} of {self.steps:,} ({newest})" if newest else None
+        self.told = list(opening(recipe, self.model, ranks, self.loader.describe(), goes_on, compared))
 
-    def tell(self, newest: Path | None) -> None:
-        """What is about to be done, to who watches."""
-        recipe, device, log = self.recipe, self.ranks.device.type, self.log
-        times = f"{self.ranks.count} x " if self.ranks.count > 1 else ""
-        how = f"{times}{device}, {recipe.precision}"
-        if newest is not None:
-            log.say(f"going on after step {self.begin:,} of {self.steps:,} ({newest}) · {how}")
-        else:
-            log.say(f"{recipe.model} {recipe.task}: {_size(self.model)} · {how} · {self.loader.describe()}")
-        if device == "cpu" and recipe.precision == "bf16":
-            log.say("precision: bf16 is slower than fp32 on a processor; it is for GPUs")
-        if recipe.init is None or newest is not None:
-            return
-        if self.model.drawn:
-            log.say(f"not in {recipe.init}, so begun anew: {', '.join(grouped(self.model.drawn))}")
-        if not same_tokens(recipe.init, recipe.data.folder[0].folder):
-            log.say(
-                f"{recipe.init} has neither tokenizer.json nor vocab.txt here, so whether its tokens are the dataset's "
-                "was not compared"
-            )
+    def take(self, overwrite: bool) -> None:
+        """Make the folder this run's, and tell what is about to be done."""
+        if self.ranks.first:
+            folder.begin(self.out, self.recipe, overwrite, self.facts)
+        self.log.open()
+        for line in self.told:
+            self.log.say(line)
 
     def resume(self, state: Mapping[str, Any]) -> None:
         """Put the stream where a checkpoint left it. Raises StateError where that was another."""
@@ -181,7 +169,7 @@ class _Run:
                 with self.aside():
                     due = step % recipe.eval_every == 0 if recipe.eval_every else ended
                     if self.dev is not None and (last or due):
-                        self.log.dev(step, self.look())
+                        self.look(step)
                     stops = not last and (self.stops or (self.ranks.count == 1 and self.asked()))
                     if self.ranks.first and (last or stops or step % recipe.save_every == 0):
                         self.save(step)
@@ -237,8 +225,8 @@ class _Run:
             "they were before the step. A lower optim.lr, a longer optim.warmup or precision fp32 may help"
         )
 
-    def look(self) -> dict[str, float]:
-        """Losses and the task's scores over the dev split."""
+    def look(self, step: int) -> None:
+        """Losses and the task's scores over the dev split; the best weights are kept."""
         assert self.dev is not None
         result = evaluate(
             self.model,
@@ -249,24 +237,32 @@ class _Run:
             ranks=self.ranks,
             precision=self.recipe.precision,
         )
-        return result.scores
+        if self.best.take(step, result.scores) and self.ranks.first:
+            self.best.write(self.model, self.tokenizer)
+        self.log.dev(step, result.scores, self.best.look["step"] if self.best.look else None)
 
     def save(self, step: int) -> None:
-        found = states.State(step, self.loader.state_dict(), self.log.window, self.recipe.lasting())
+        loader, window, best = self.loader.state_dict(), self.log.window, self.best.look
+        found = states.State(step, loader, window, self.recipe.lasting(), best)
         states.save(self.out, found, self.model, self.optimizer, self.tokenizer, self.recipe.keep)
+        self.best.tidy()
         write_curves(self.out)
 
     def stop(self, step: int) -> NoReturn:
         """Leave, once the checkpoint is there."""
         self.ranks.gather(None)
-        kept = self.out / folder.CHECKPOINTS / f"step-{step:08}"
+        kept = self.out / folder.CHECKPOINTS / folder.named(step)
         self.log.say(f"stopped after step {step:,} of {self.steps:,}; kept in {kept}")
         raise KeyboardInterrupt if self.ranks.first else SystemExit(130)
 
     def finish(self) -> Path:
-        made = states.save_model(self.out, self.model, self.tokenizer)
+        if self.best.look is not None:
+            self.log.say(self.best.finish())
+            folder.write_run(self.out, self.facts | {"best": self.best.look | {"score": self.recipe.best}})
+        else:  # of no score, or one that was never a number
+            states.save_model(self.out / folder.MODEL, self.model, self.tokenizer)
         write_curves(self.out)
-        return made
+        return self.out / folder.MODEL
 
     @contextlib.contextmanager
     def aside(self) -> Iterator[None]:
@@ -281,8 +277,15 @@ def _endless(loader: Loader[T]) -> Iterator[T]:
         yield from loader
 
 
-def _size(model: Bert) -> str:
-    return f"{sum(weight.numel() for weight in model.parameters()) / 1e6:,.1f} million weights"
+@contextlib.contextmanager
+def _together(ranks: Ranks) -> Iterator[None]:
+    """What any process finds wrong in here is raised in all of them."""
+    error = None
+    try:
+        yield
+    except (ValueError, OSError) as raised:
+        error = raised
+    ranks.together(error)
 
 
 def _some(values: list[Any]) -> str:

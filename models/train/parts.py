@@ -9,11 +9,13 @@ from __future__ import annotations
 import json
 import math
 from collections.abc import Mapping
+from pathlib import Path
 from typing import Any
 
 import torch
 from transformers import BertConfig
 from transformers.models.bert.modeling_bert import BertLayer
+from transformers.utils import cached_file
 
 from corpora import files
 from corpora.schema import annotated_first
@@ -37,8 +39,6 @@ def make_model(recipe: Recipe, split: Split, resumed: str | None = None) -> Bert
         RecipeError: model, task or options are not known; or model and dataset do not fit.
     """
     metadata = split.metadata
-    if recipe.init is not None and resumed is None:
-        same_tokens(recipe.init, recipe.data.folder[0].folder)
     options = dict(recipe.options)
     if recipe.model == "ambert" and "coarse_vocab_size" not in options:
         if not metadata.get("coarse_vocab_size"):
@@ -128,19 +128,29 @@ def same_tokens(init: str, folder: str) -> bool:
     return True
 
 
-def tokens_of(folder: str) -> dict[str, int] | None:
-    """Tokens and their ids by a folder's tokenizer.json, or else its vocab.txt, a token a line; None: by neither."""
+def tokens_of(source: str) -> dict[str, int] | None:
+    """Tokens and their ids by the tokenizer.json of a folder or hub id, or else its vocab.txt, a token a line; None: by
+    neither."""
     try:
-        if files.exists(path := files.join(folder, TOKENIZER)):
-            found = json.loads(files.read_bytes(path))["model"]["vocab"]
+        if (body := _read(source, TOKENIZER)) is not None:
+            found = json.loads(body)["model"]["vocab"]
             if isinstance(found, dict):
                 return found
-        if files.exists(path := files.join(folder, WORDS)):
-            lines = files.read_bytes(path).decode("utf-8").replace("\r\n", "\n").removesuffix("\n")
+        if (body := _read(source, WORDS)) is not None:
+            lines = body.decode("utf-8").replace("\r\n", "\n").removesuffix("\n")
             return {token: number for number, token in enumerate(lines.split("\n"))}
     except (OSError, ValueError, KeyError, TypeError):
         pass
     return None
+
+
+def _read(source: str, name: str) -> bytes | None:
+    """A file of a folder, or of a hub id as transformers has it, where the model's own files come from."""
+    if files.is_uri(source) or Path(source).is_dir():
+        path: str | None = files.join(source, name)
+    else:
+        path = cached_file(source, name, revision="main", _raise_exceptions_for_missing_entries=False)
+    return files.read_bytes(path) if path is not None and files.exists(path) else None
 
 
 # --- how it learns ----------------------------------------------------------------------------

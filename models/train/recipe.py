@@ -175,6 +175,9 @@ class Recipe(Section):
     """Steps from one line of metrics to the next."""
     eval_every: Count | None = None
     """Steps from one look at `data.dev` to the next; default: at each end of an epoch. There is one at the end."""
+    best: str | None = None
+    """A score of `data.dev`, such as `accuracy`, `entity_f1`, `f1`, `loss`: `model` in `out` is then of the look whose
+    score is best (the least of losses; of equals the first), not of the last step."""
     tensorboard: bool = False
     """Write metrics for TensorBoard, too (pip install 'treegraft[tensorboard]')."""
 
@@ -208,6 +211,10 @@ class Recipe(Section):
                 self.eval_every is not None and self.data.dev is None,
                 "eval_every says when data.dev is looked at: name the split",
             ),
+            (
+                self.best is not None and self.data.dev is None,
+                "best is a score of data.dev: name the split",
+            ),
         ):
             if wrong:
                 raise ValueError(message)
@@ -218,7 +225,8 @@ class Recipe(Section):
 
         Folders of data are left out, for data may move; a stream knows its rows by their fingerprint.
         """
-        found = self.model_dump(mode="json", exclude=set(_PROGRESS))
+        looks = {"eval_every"} if self.best is not None else set()  # among which the best is
+        found = self.model_dump(mode="json", exclude=set(_PROGRESS) - looks)
         del found["batch"]["accumulate"]
         found["data"]["folder"] = [source["weight"] for source in found["data"]["folder"]]
         found["data"].pop("dev_folder")

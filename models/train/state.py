@@ -13,6 +13,7 @@ from __future__ import annotations
 import contextlib
 import json
 import os
+import shutil
 from collections.abc import Iterator
 from dataclasses import asdict, dataclass
 from pathlib import Path
@@ -25,7 +26,7 @@ from safetensors.torch import load_file, save_file
 from corpora import files
 from models import checkpoint
 from models.bert import Bert
-from models.train.folder import CHECKPOINTS, MODEL, STEP, StateError, remove
+from models.train.folder import CHECKPOINTS, StateError, named, of_steps, remove, remove_step
 from models.train.parts import TOKENIZER
 
 STATE_VERSION = 1
@@ -40,12 +41,14 @@ class State:
         loader: the stream's state (`Loader.state_dict`).
         window: what was summed up since the last line of metrics (`models.train.log`).
         recipe: `Recipe.lasting`.
+        best: the best look so far (`models.train.best`).
     """
 
     step: int
     loader: dict[str, Any]
     window: dict[str, Any]
     recipe: dict[str, Any]
+    best: dict[str, Any] | None = None
 
 
 def save(
@@ -54,23 +57,27 @@ def save(
     """Write the checkpoint of a step, then delete what is older than the newest `keep`."""
     folder = out / CHECKPOINTS
     folder.mkdir(exist_ok=True)
-    name = f"step-{state.step:08}"
-    with _whole(folder / name) as made:
+    with _whole(folder / named(state.step)) as made:
         write_model(made, model, tokenizer)
         save_file(_moments(model, optimizer), made / "optimizer.safetensors")
         body = {"version": STATE_VERSION, **asdict(state)}
         (made / "training.json").write_text(json.dumps(body, indent=1), encoding="utf-8")
-    old = sorted(path.name for path in folder.iterdir() if STEP.fullmatch(path.name))[:-keep]
-    for one in old:
-        (folder / one).rename(folder / f".old-{one}")
-        remove(folder / f".old-{one}")
+    for old in of_steps(folder)[:-keep]:
+        remove_step(old)
 
 
-def save_model(out: Path, model: Bert, tokenizer: bytes | None) -> Path:
-    """Write the trained model, in the place of the one that may be there."""
-    with _whole(out / MODEL) as made:
+def save_model(path: Path, model: Bert, tokenizer: bytes | None) -> None:
+    """Write a model's folder, in the place of the one that may be there."""
+    path.parent.mkdir(exist_ok=True)
+    with _whole(path) as made:
         write_model(made, model, tokenizer)
-    return out / MODEL
+
+
+def copy_model(source: Path, path: Path) -> None:
+    """Copy a model's folder, as `save_model` writes it."""
+    with _whole(path) as made:
+        for file in source.iterdir():
+            shutil.copyfile(file, made / file.name)
 
 
 def write_model(folder: Path, model: Bert, tokenizer: bytes | None) -> None:

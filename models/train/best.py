@@ -1,0 +1,124 @@
+"""The best weights: those of the look at the dev split that had the best score, where the recipe names one.
+
+    best/step-00000120/    the model of the best look so far, a folder like `model`
+
+Which look that was stands in the checkpoints, not in what lies there: a run that goes on looks again at later steps,
+and on other processes may find otherwise. So weights stay as long as a checkpoint that is kept names them.
+"""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from models.bert import Bert
+from models.evaluate.tags import scheme_of
+from models.train import state as states
+from models.train.folder import BEST, CHECKPOINTS, MODEL, StateError, named, of_steps, remove_step
+from models.train.reading import RecipeError
+from models.train.recipe import Recipe
+
+_OF_ENTITIES = ("entity_f1", "entity_precision", "entity_recall")
+_WITHOUT_ANSWER = ("unanswerable", "answerable_f1", "answerable_exact", "best_f1", "best_exact")
+"""Scores of datasets some of whose questions have none."""
+SCORES: dict[str, tuple[str, ...]] = {
+    "nsp": ("accuracy", "macro_f1", "matthews"),
+    "classify": ("accuracy", "macro_f1", "matthews"),
+    "regress": ("spearman", "pearson", "mean_squared_error"),
+    "tag": ("accuracy", *_OF_ENTITIES),
+    "span": ("f1", "exact", *_WITHOUT_ANSWER),
+    "choice": ("accuracy",),
+}
+"""By task the scores that a look may have, beside losses and those of masked tokens."""
+
+
+class Best:
+    """The best look of a run so far, the same in all its processes; nothing where the recipe names no score.
+
+    Attributes:
+        look: `step` and `value` of the best look so far, ready for JSON; None before the first.
+    """
+
+    look: dict[str, Any] | None = None
+
+    def __init__(self, recipe: Recipe, model: Bert, metadata: Mapping[str, Any]) -> None:
+        """`metadata`: of the dev split. Raises RecipeError for a score that this task does not have."""
+        self.name, self._out = recipe.best, Path(recipe.out)
+        known = scores_of(model, metadata)
+        if self.name is not None and self.name not in known:
+            raise RecipeError(
+                f"best: {self.name!r} is no score of task {model.task.name!r} here; its scores: {', '.join(known)}"
+            )
+
+    @property
+    def folder(self) -> Path | None:
+        """Where the best weights so far lie."""
+        return None if self.look is None else self._out / BEST / named(self.look["step"])
+
+    def go_on(self, look: dict[str, Any] | None) -> None:
+        """Take up what a checkpoint says was best. Raises StateError where its weights are gone."""
+        self.look = look
+        if self.folder is not None and not self.folder.is_dir():
+            raise StateError(
+                f"{self.folder} is not there, the best weights by the newest checkpoint: delete that checkpoint to go "
+                "on from the one before, or use --overwrite"
+            )
+
+    def take(self, step: int, scores: Mapping[str, float]) -> bool:
+        """Whether a look is the best so far, by its scores: of equals the first is.
+
+        Raises RecipeError where the first look does not have the score.
+        """
+        if self.name is None:
+            return False
+        value = scores.get(self.name)
+        if value is None and self.look is None:
+            raise RecipeError(
+                f"best: the look at data.dev after step {step:,} has no score {self.name!r}; it has "
+                f"{', '.join(scores) or 'none: are its rows labelled?'}"
+            )
+        if value is None or value != value or not (self.look is None or self._better(value)):
+            return False
+        self.look = {"step": step, "value": value}
+        return True
+
+    def _better(self, value: float) -> bool:
+        assert self.name is not None and self.look is not None
+        less = self.name.startswith("loss") or self.name == "mean_squared_error"
+        return value < self.look["value"] if less else value > self.look["value"]
+
+    def write(self, model: Bert, tokenizer: bytes | None) -> None:
+        """Keep the weights of the look that is now the best."""
+        assert self.folder is not None
+        states.save_model(self.folder, model, tokenizer)
+        self.tidy()
+
+    def tidy(self) -> None:
+        """Delete weights that were best once, by no checkpoint that is left."""
+        needed = [self.look]
+        for path in of_steps(self._out / CHECKPOINTS):
+            with contextlib.suppress(StateError):  # one that is damaged says so when a run goes on from it
+                needed.append(states.read(path).best)
+        names = {named(look["step"]) for look in needed if look is not None}
+        for path in of_steps(self._out / BEST):
+            if path.name not in names:
+                remove_step(path)
+
+    def finish(self) -> str:
+        """Make the best weights the run's model; what there is to say of them."""
+        assert self.folder is not None and self.look is not None
+        states.copy_model(self.folder, self._out / MODEL)
+        step, value = self.look["step"], self.look["value"]
+        return f"{MODEL} has the weights of step {step:,}, the best by dev {self.name} {value:.4f}"
+
+
+def scores_of(model: Bert, metadata: Mapping[str, Any]) -> tuple[str, ...]:
+    """Names of the scores that a look with this model at a split of this metadata may have."""
+    task, parts = model.task.name, model.parts
+    known = tuple(f"{part.removesuffix('mlm')}masked_accuracy" for part in parts if part.endswith("mlm"))
+    known += ("next_accuracy",) if "nsp" in parts and model.task.vocabulary else SCORES.get(task, ())
+    if task == "tag" and scheme_of(metadata["labels"]) is None:
+        known = tuple(name for name in known if name not in _OF_ENTITIES)
+    return (*known, "loss", *(f"loss_{part}" for part in parts if len(parts) > 1))

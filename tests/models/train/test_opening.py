@@ -1,0 +1,119 @@
+"""What a run says as it begins: what its loss adds up, how it computes, whose tokens it has."""
+
+from __future__ import annotations
+
+import json
+import shutil
+
+import pytest
+import torch
+
+from models import checkpoint
+from models.evaluate.evaluation import columns_of
+from models.train import parts
+from models.train.data import make_collator, open_rows
+from models.train.facts import added_up
+from models.train.parts import make_model
+from models.train.reading import RecipeError
+from tests.models.train.recipes import recipe, run
+
+SUMS = [
+    ("bert", "pretrain", "pretrain", {}, "mlm + nsp"),
+    ("ambert", "mlm", "pretrain", {}, "mlm + coarse_mlm"),
+    ("sgnet", "span", "span", {}, "start + stop"),
+    (
+        "ambert",
+        "classify",
+        "classify",
+        {"agreement": 0.5},
+        "classify + classify_fine + classify_coarse + 0.5 x agreement",
+    ),
+]
+
+
+@pytest.mark.parametrize("model, task, source, options, said", SUMS)
+def test_a_sum_is_the_one_that_the_model_makes(datasets, tmp_path, model, task, source, options, said):
+    keys = {"model": model, "task": task, "options": options, "data": {"folder": str(datasets[source])}}
+    made = recipe(tmp_path, **keys, optim={"steps": 1})
+    rows = open_rows(made)
+    bert = make_model(made, rows).eval()
+    collator = make_collator(made, bert, rows.metadata)
+    assert added_up(bert) == said
+    batch = collator(open_rows(made, columns_of(bert, collator)).take(torch.arange(4).numpy()))
+    with torch.no_grad():
+        output = bert(batch)
+    terms = [term.rpartition(" x ") for term in said.split(" + ")]
+    assert [name for *_, name in terms] == list(output.parts)
+    assert {name: float(weight or 1) for weight, _, name in terms} == output.weights
+    summed = sum(float(weight or 1) * float(output.parts[name]) for weight, _, name in terms)
+    assert summed == pytest.approx(float(output.loss))
+
+
+def test_what_is_added_up_is_said_once(datasets, tmp_path):
+    keys = {"data": {"folder": str(datasets["pretrain"])}, "optim": {"lr": 1e-3, "steps": 1}}
+    _, said = run(tmp_path / "two", task="pretrain", **keys)
+    assert said.count("loss = ") == 1 and "\nloss = mlm + nsp\n" in said
+    _, said = run(tmp_path / "one", task="mlm", **keys)
+    assert "loss = " not in said
+
+
+@pytest.mark.parametrize(
+    "capabilities, slow",
+    [
+        ({"amx_bf16": True, "avx512_bf16": False}, False),
+        ({"amx_bf16": False, "avx512_bf16": True}, False),
+        ({"amx_bf16": False, "avx512_bf16": False}, True),
+        ({}, False),  # another architecture
+        (None, False),  # an older torch
+    ],
+)
+def test_half_precision_is_slow_where_the_processor_lacks_it(
+    datasets, tmp_path, monkeypatch, capabilities, slow
+):
+    if capabilities is None:
+        monkeypatch.delattr(torch.cpu, "get_capabilities", raising=False)
+    else:
+        monkeypatch.setattr(torch.cpu, "get_capabilities", lambda: capabilities, raising=False)
+    keys = {"task": "mlm", "data": {"folder": str(datasets["pretrain"])}, "optim": {"lr": 1e-3, "steps": 1}}
+    _, said = run(tmp_path, precision="bf16", **keys)
+    assert ("bf16 is slower than fp32" in said) == slow
+
+
+def swapped(path):
+    """The tokenizer.json with two tokens in each other's place."""
+    body = json.loads(path.read_text())
+    vocabulary = body["model"]["vocab"]
+    first, second = [token for token, number in vocabulary.items() if number in (200, 201)]
+    vocabulary[first], vocabulary[second] = vocabulary[second], vocabulary[first]
+    path.write_text(json.dumps(body))
+
+
+def test_tokens_of_a_hub_id_are_compared(datasets, tmp_path, monkeypatch):
+    """By what is in the hub's cache; without a tokenizer there it is said that nothing was compared."""
+    keys = {"task": "mlm", "data": {"folder": str(datasets["pretrain"])}, "optim": {"lr": 1e-3, "steps": 1}}
+    before, _ = run(tmp_path / "before", **keys)
+    commit = "0" * 40
+    cached = tmp_path / "hub/models--made--tiny"
+    shutil.copytree(before / "model", cached / "snapshots" / commit)
+    (cached / "refs").mkdir()
+    (cached / "refs/main").write_text(commit)
+    monkeypatch.setattr("huggingface_hub.constants.HF_HUB_OFFLINE", True)
+    monkeypatch.setattr("huggingface_hub.constants.HF_HUB_CACHE", str(tmp_path / "hub"))
+    assert checkpoint.load("made/tiny").kind == "bert"
+    _, said = run(tmp_path / "same", init="made/tiny", **keys)
+    assert "was not compared" not in said
+    swapped(cached / "snapshots" / commit / "tokenizer.json")
+    with pytest.raises(RecipeError, match="in made/tiny: they were made for different tokenizers"):
+        run(tmp_path / "other", init="made/tiny", **keys)
+    (cached / "snapshots" / commit / "tokenizer.json").unlink()
+    _, said = run(tmp_path / "none", init="made/tiny", **keys)
+    assert "made/tiny has neither tokenizer.json nor vocab.txt here" in said
+
+
+def test_tokens_are_read_once(datasets, tmp_path, monkeypatch):
+    keys = {"task": "mlm", "data": {"folder": str(datasets["pretrain"])}, "optim": {"lr": 1e-3, "steps": 1}}
+    before, _ = run(tmp_path / "before", **keys)
+    asked, read = [], parts.tokens_of
+    monkeypatch.setattr(parts, "tokens_of", lambda source: asked.append(source) or read(source))
+    run(tmp_path / "after", init=str(before / "model"), **keys)
+    assert asked == [str(before / "model"), str(datasets["pretrain"])]

@@ -1,0 +1,111 @@
+"""`--overwrite`: an old run is lost only when the new one could be opened, and never in part."""
+
+from __future__ import annotations
+
+import pytest
+
+from models.train import folder
+from models.train.folder import StateError
+from models.train.reading import RecipeError
+from tests.models.train.processes import both
+from tests.models.train.recipes import TINY, metrics, recipe, run, same, weights, write
+
+
+def keys_of(datasets, **more):
+    keys = {"task": "classify", "data": {"folder": str(datasets["classify"]), "dev": "dev"}}
+    return keys | {"optim": {"lr": 2e-3, "steps": 3}, "save_every": 1, "best": "loss"} | more
+
+
+def files_of(out):
+    return {
+        str(path.relative_to(out)): path.read_bytes()
+        for path in sorted(out.rglob("*"))
+        if path.is_file() and path.name != ".lock"
+    }
+
+
+@pytest.mark.parametrize(
+    "wrong",
+    [
+        {"options": {"typo": 1}},
+        {"best": "f1"},
+        {"init": "no/such-model", "new": None},
+        {"batch": {"rows": 8, "pack": 9}},
+        {"data": {"folder": "nowhere"}},
+        {"new": TINY | {"positions": 2}},
+    ],
+)
+def test_a_recipe_that_cannot_run_leaves_the_old_run_as_it_was(datasets, tmp_path, monkeypatch, wrong):
+    monkeypatch.setattr("huggingface_hub.constants.HF_HUB_OFFLINE", True)
+    out, _ = run(tmp_path, **keys_of(datasets))
+    before = files_of(out)
+    keys = {key: value for key, value in keys_of(datasets, **wrong).items() if value is not None}
+    with pytest.raises((ValueError, OSError)):
+        run(tmp_path, overwrite=True, **keys)
+    assert files_of(out) == before
+    _, said = run(tmp_path, **keys_of(datasets))
+    assert "going on after step 3 of 3" in said
+
+
+def test_of_two_processes_one_that_fails_is_enough(datasets, tmp_path):
+    out, _ = run(tmp_path, **keys_of(datasets))
+    before = files_of(out)
+    path = write(tmp_path, **keys_of(datasets, batch={"rows": 9}))
+    done = both(None, "finetune", str(path), "--overwrite")
+    assert done.returncode != 0 and "batch.rows is 9, over all processes" in done.stderr
+    assert files_of(out) == before
+
+
+def test_a_run_begins_from_the_model_that_it_overwrites(datasets, tmp_path):
+    out, _ = run(tmp_path, **keys_of(datasets))
+    keys = keys_of(datasets, init=str(out / "model"), optim={"lr": 1e-3, "steps": 2})
+    out, said = run(tmp_path, overwrite=True, **keys)
+    assert "going on" not in said and [line["step"] for line in metrics(out) if "lr" in line] == [1, 2]
+
+
+@pytest.mark.parametrize("at", range(10))
+def test_a_kill_while_the_old_run_is_deleted_leaves_no_mixture(datasets, tmp_path, monkeypatch, at):
+    """Whichever recipe comes next begins anew, with nothing of the old run; also where other files lie beside it."""
+
+    class Killed(BaseException):
+        pass
+
+    new = keys_of(datasets, optim={"lr": 1e-3, "steps": 2})
+    clean, _ = run(tmp_path / "clean", **new)
+    out, _ = run(tmp_path / "old", **keys_of(datasets))
+    (out / "eval-dev").mkdir()
+    (out / "eval-dev/metrics.json").write_text("{}")
+    left, remove, write_ = [at], folder.remove, folder._write
+
+    def dying(do):
+        def made(*arguments):
+            if left[0] == 0:
+                raise Killed
+            left[0] -= 1
+            do(*arguments)
+
+        return made
+
+    with monkeypatch.context() as patch:
+        patch.setattr(folder, "remove", dying(remove))
+        patch.setattr(folder, "_write", dying(write_))
+        with pytest.raises(Killed):
+            run(tmp_path / "old", overwrite=True, **new)
+    folder.check_free(out, recipe(tmp_path / "old", **new))
+    out, said = run(tmp_path / "old", **new)
+    assert "going on" not in said
+    assert same(weights(out), weights(clean)) and metrics(out) == metrics(clean)
+    (out / "eval-dev/metrics.json").unlink()
+    assert files_of(out).keys() == files_of(clean).keys()
+
+
+def test_without_a_run_there_is_nothing_to_overwrite(datasets, tmp_path):
+    (tmp_path / "out").mkdir()
+    (tmp_path / "out/letter.txt").touch()
+    with pytest.raises(StateError, match="holds other files"):
+        run(tmp_path, overwrite=True, **keys_of(datasets))
+    (tmp_path / "out/letter.txt").unlink()
+    with pytest.raises(RecipeError):
+        run(tmp_path, overwrite=True, **keys_of(datasets, best="f1"))
+    out, _ = run(tmp_path, overwrite=True, **keys_of(datasets))
+    assert (out / "model").is_dir() and not list(out.glob(".old*"))
