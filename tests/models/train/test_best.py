@@ -12,6 +12,7 @@ import torch
 from safetensors.torch import load_file
 
 from models import checkpoint
+from models.evaluate.classes import value_scores
 from models.evaluate.evaluation import MEASURES, columns_of, evaluate
 from models.train import best as best_
 from models.train import state as states
@@ -251,7 +252,6 @@ def test_a_score_that_the_first_look_lacks_is_told(datasets, tmp_path, monkeypat
         ("pretrain", "pretrain", "bert"),
         ("nsp", "pretrain", "bert"),
         ("classify", "classify", "ambert"),
-        ("regress", "regress", "bert"),
         ("tag", "tag", "bert"),
         ("span", "span", "bert"),
         ("choice", "choice", "bert"),
@@ -275,3 +275,8 @@ def test_names_are_those_that_looks_have(datasets, tmp_path, task, source, model
     thresholds = {name for name in has if name.endswith("_threshold")}
     missing = {"entity_f1", "entity_precision", "entity_recall"} | set(best_._WITHOUT_ANSWER)
     assert has - thresholds <= known and known - has <= missing
+
+
+def test_names_of_values_are_those_of_their_scores():
+    assert set(best_.SCORES["regress"]) == set(value_scores([0.0, 1.0, 2.0], [0.0, 2.0, 1.0]))
+    assert best_.SCORES.keys() <= MEASURES.keys()
