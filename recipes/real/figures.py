@@ -1,0 +1,207 @@
+"""What small models learned, as README tells it: recipes run over seeds, a table of means and spread.
+
+python recipes/real/figures.py medical-ner           # one table
+python recipes/real/figures.py                       # all of them: hours on two cores
+
+The datasets are made first, by the commands in data/*.yaml. All models are 4 layers of 256. A system is pretrained
+once, on the training text of its dataset; then each seed fine-tunes it, with a head and an order of its own. Runs
+lie in out/figures; one that was stopped goes on, one that is finished is only read.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import statistics
+import subprocess
+import sys
+from collections.abc import Callable
+from concurrent.futures import Future, ThreadPoolExecutor
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TypeVar
+
+T = TypeVar("T")
+HERE = Path(__file__).resolve().parent
+RUNS = HERE.parents[1] / "out/figures"
+SEEDS = (0, 1, 2)
+SCORES = "metrics.json"
+
+
+@dataclass(frozen=True)
+class Line:
+    """A system in a table: settings of pretrain.yaml (none: the line above's weights serve), of the experiment's
+    recipe, and of what measures it."""
+
+    name: str
+    pretrained: tuple[str, ...] | None
+    finetuned: tuple[str, ...] = ()
+    measured: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True)
+class Experiment:
+    """A table: the dataset, the recipe, the command that measures and where it writes, the scores, the systems."""
+
+    folder: str
+    recipe: str
+    measure: tuple[str, ...]
+    written: str
+    scores: tuple[str, ...]
+    lines: tuple[Line, ...]
+
+
+NO_GRAPH = ("options.graph=false",)
+UNILM = ("model=unilm", "masking={part: all, rate: 0.15, units: ngram}")
+AMBERT = ("model=ambert", "options.agreement=0.01")
+EXPERIMENTS = {
+    "medical-ner": Experiment(
+        "medical-ner",
+        "medical-ner.yaml",
+        ("evaluate", "--split", "test"),
+        "eval-test",
+        ("entity_f1", "precision", "recall"),
+        (
+            # As in the paper, K-BERT begins from weights that were pretrained on text alone.
+            Line("without graph", (), NO_GRAPH),
+            Line("K-BERT, Medical graph", None),
+            Line("K-BERT, pretrained with the graph, too", ("model=kbert",)),
+        ),
+    ),
+    "chnsenticorp": Experiment(
+        "chnsenticorp",
+        "chnsenticorp.yaml",
+        ("evaluate", "--split", "test"),
+        "eval-test",
+        ("accuracy",),
+        (
+            Line("BERT", ()),
+            Line("K-BERT, HowNet", None, ("model=kbert",)),
+            Line("AMBERT", ("model=ambert",), AMBERT),
+            Line("Combo", ("model=ambert", "options.variant=combo"), AMBERT),
+            Line("Hybrid", ("model=ambert", "options.variant=hybrid"), AMBERT),
+        ),
+    ),
+    "cmrc-questions": Experiment(
+        "cmrc-questions",
+        "questions.yaml",
+        ("generate", "--beam-size", "5", "--length-penalty", "1", "--max-target-length", "48"),
+        "generate-dev",
+        ("rougeL", "rouge1", "bleu"),
+        (
+            Line(
+                "UniLM, all objectives",
+                (*UNILM, "kinds={bidirectional: 2, seq2seq: 2, left_to_right: 1, right_to_left: 1}"),
+            ),
+            Line("bidirectional alone", (*UNILM, "kinds={bidirectional: 1}")),
+            Line("seq2seq alone", (*UNILM, "kinds={seq2seq: 1}")),
+        ),
+    ),
+    "squad": Experiment(
+        "squad",
+        "squad.yaml",
+        ("evaluate", "--split", "dev"),
+        "eval-dev",
+        ("best_f1", "f1", "exact"),
+        (
+            Line("BERT", (), ("model=bert",)),
+            Line("SG-Net, ancestors", None),
+            Line("SG-Net, no syntax", None, ("options.direction=none",)),
+        ),
+    ),
+}
+
+
+def run(*words: str) -> None:
+    """One command of treegraft on one processor thread."""
+    command = [str(Path(sys.executable).with_name("treegraft")), *words]
+    done = subprocess.run(command, capture_output=True, text=True, env={**os.environ, "OMP_NUM_THREADS": "1"})
+    if done.returncode:
+        sys.exit(f"{' '.join(words)}\n{done.stdout[-2000:]}{done.stderr[-2000:]}")
+
+
+def settings(*values: str) -> list[str]:
+    return [word for value in (*values, "threads=1") for word in ("--set", value)]
+
+
+def weights(name: str, number: int) -> Path:
+    """Where the line's own pretraining leaves weights, or that of the line above which has one."""
+    lines = EXPERIMENTS[name].lines
+    while lines[number].pretrained is None:
+        number -= 1
+    return RUNS / name / f"{number}-pretrained"
+
+
+def pretrain(name: str, number: int, more: tuple[str, ...]) -> None:
+    experiment = EXPERIMENTS[name]
+    line, out = experiment.lines[number], weights(name, number)
+    if line.pretrained is None or (out / "model").exists():
+        return
+    data = f"data.folder={RUNS.parent / experiment.folder}"
+    run("pretrain", str(HERE / "pretrain.yaml"), *settings(data, *line.pretrained, *more), "--out", str(out))
+
+
+def finetune(name: str, number: int, seed: int, more: tuple[str, ...]) -> dict[str, float]:
+    experiment = EXPERIMENTS[name]
+    line, out = experiment.lines[number], RUNS / name / f"{number}-seed-{seed}"
+    measured = out / experiment.written / SCORES
+    recipe = [str(HERE / experiment.recipe)]
+    init = f"init={weights(name, number) / 'model'}"
+    recipe += [*settings(init, f"seed={seed}", f"out={out}", *line.finetuned, *more)]
+    if not (out / "model").exists():
+        run("finetune", *recipe)
+    if not measured.exists():
+        command, *options = experiment.measure
+        run(command, *recipe, *options, *line.measured)
+    scores = json.loads(measured.read_text(encoding="utf-8"))["scores"]
+    print(
+        f"{name}, {line.name}, seed {seed}: {scores[experiment.scores[0]]:.4f}", file=sys.stderr, flush=True
+    )
+    return {score: scores[score] for score in experiment.scores}
+
+
+def after(first: Future[None], then: Callable[..., T], *args: object) -> T:
+    first.result()
+    return then(*args)
+
+
+def table(name: str, jobs: int, more: tuple[str, ...]) -> None:
+    experiment = EXPERIMENTS[name]
+    numbers = range(len(experiment.lines))
+    before, found = {}, []
+    with ThreadPoolExecutor(jobs) as pool:  # it takes them in this order: nobody waits for what has not begun
+        for number in numbers:
+            for ahead in range(number, min(number + jobs, len(numbers))):
+                if ahead not in before:
+                    before[ahead] = pool.submit(pretrain, name, ahead, more)
+            found += [
+                pool.submit(after, before[number], finetune, name, number, seed, more) for seed in SEEDS
+            ]
+    print(f"\n| {name} | " + " | ".join(experiment.scores) + " |")
+    print("|---|" + "---|" * len(experiment.scores))
+    for number, line in enumerate(experiment.lines):
+        seeds = [one.result() for one in found[number * len(SEEDS) :][: len(SEEDS)]]
+        means = [
+            f"{100 * statistics.mean(values):.1f} ± {100 * statistics.stdev(values):.1f}"
+            for values in ([one[score] for one in seeds] for score in experiment.scores)
+        ]
+        print(f"| {line.name} | " + " | ".join(means) + " |", flush=True)
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument("names", nargs="*", help=f"of {', '.join(EXPERIMENTS)}; default: all")
+    parser.add_argument("--jobs", type=int, default=2, help="runs at a time (2)")
+    parser.add_argument("--set", action="append", default=[], help="of all runs, such as precision=bf16")
+    given = parser.parse_args()
+    if unknown := sorted(set(given.names) - set(EXPERIMENTS)):
+        parser.error(f"{unknown[0]!r} is none of {', '.join(EXPERIMENTS)}")
+    for name in given.names or EXPERIMENTS:
+        table(name, given.jobs, tuple(given.set))
+
+
+if __name__ == "__main__":
+    main()
