@@ -1,8 +1,9 @@
 """Generated texts against the ones wanted: ROUGE-1, ROUGE-2, ROUGE-L and BLEU.
 
 ROUGE is Google's `rouge-score` (F1, mean over texts, no stemming). It knows ASCII letters and digits alone, so Chinese
-is split for it here: into characters, and what lies between them into words. BLEU is sacrebleu's, of the whole corpus,
-with its tokenizers `zh` and `13a`. Nothing is downloaded.
+is split for it here: into characters, and what lies between them into words. Of a text without any word (`?!`) it would
+be 0 whatever was generated: here 1 if that is the same. BLEU is sacrebleu's, of the whole corpus, with its tokenizers
+`zh` and `13a`. Nothing is downloaded.
 """
 
 from __future__ import annotations
@@ -45,7 +46,11 @@ def text_scores(wanted: Sequence[str], generated: Sequence[str], language: str |
     chinese = language == "zh" if language else script_of(wanted) == "cmrc"
     names = ("rouge1", "rouge2", "rougeL")
     scorer = RougeScorer(names, tokenizer=Characters() if chinese else None)
-    found = [scorer.score(*pair) for pair in zip(wanted, generated, strict=True)]
-    scores = {name: float(np.mean([one[name].fmeasure for one in found])) for name in names}
+    pairs = list(zip(wanted, generated, strict=True))
+    found = [scorer.score(*pair) for pair in pairs]
+    figures = np.array([[one[name].fmeasure for name in names] for one in found])
+    same = np.array([one == other for one, other in pairs])
+    figures[same & (figures[:, 0] == 0)] = 1  # of no word at all
+    scores = dict(zip(names, map(float, figures.mean(0)), strict=True))
     bleu = sacrebleu.corpus_bleu(generated, [wanted], tokenize="zh" if chinese else "13a")
     return scores | {"bleu": min(bleu.score / 100, 1.0)}  # a perfect one is 100 and a rounding error

@@ -40,6 +40,15 @@ def test_the_mean_is_over_texts_and_bleu_over_the_corpus() -> None:
     assert 0 < scores["bleu"] < 1, "one corpus: a text far too short costs brevity, not all"
 
 
+def test_texts_without_any_word_are_right_or_wrong() -> None:
+    """To `rouge-score` they are empty; a text of one word keeps its ROUGE-2 of 0."""
+    one = {"rouge1": 1, "rouge2": 1, "rougeL": 1}
+    scores = text_scores(["?!", "..."], ["?!", "!"], language="en")
+    assert {name: scores[name] for name in one} == dict.fromkeys(one, 0.5)
+    assert text_scores(["?!"], ["?! yes"], language="en")["rouge1"] == 0
+    assert text_scores(["yes"], ["yes"])["rouge2"] == 0
+
+
 def test_tokens_of_characters() -> None:
     assert Characters().tokenize("iPhone 15 发布，é！") == ["iphone", "15", "发", "布", "，", "é", "！"]
 
