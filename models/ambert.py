@@ -13,6 +13,11 @@ BERT's pooler (shared as the layers are), the distance is of [CLS] as it leaves 
 language modelling is shared but for its last layer, which is each one's word embeddings; `hybrid` keeps each
 sequence's own embeddings, so positions begin at 0 twice and types tell segments, not granularities; tags and
 spans are the fine tokens', each read beside the coarse token that covers it.
+
+The paper's `agreement` of 1 is for weights whose [CLS] says something. Small weights that masked tokens alone have
+taught do not: there the distance is soonest made small by both [CLS] becoming one constant vector. On the embedded
+reviews it falls to 0.0006 within 24 steps, and the three classifiers stay at ln 2 = 0.693 for hundreds; with a weight
+of 0 the same run learns within 30 steps, with 0.1 it escapes after 40. With such weights choose a small one (0.01).
 """
 
 from __future__ import annotations

@@ -40,6 +40,7 @@ def load(
     task: str | None = None,
     *,
     labels: Sequence[str] | None = None,
+    dropout: float | None = None,
     attention: str = "sdpa",
     dtype: torch.dtype = torch.float32,
     revision: str = "main",
@@ -53,6 +54,7 @@ def load(
         task: of `models.heads.TASKS`; default: what the folder was saved for, or else `none`.
         labels: names of the classes of `classify` and `tag`, in the dataset's order (its metadata's `labels`);
             default: the checkpoint's. Other tasks have none.
+        dropout: of hidden states and of attention, in every layer and before a head; default: the checkpoint's.
         attention: `sdpa`, `eager` or `flex_attention`, which is for GPUs: on a CPU it is slow and does not train.
         dtype: of the weights.
         revision: of a hub id: a branch, tag or commit.
@@ -62,6 +64,9 @@ def load(
         CheckpointError: there is no such checkpoint, it is damaged, no BERT, or lacks weights of the encoder.
     """
     config = read_config(source, revision)
+    if dropout is not None:
+        config.hidden_dropout_prob = config.attention_probs_dropout_prob = dropout
+        config.classifier_dropout = None  # that of hidden states
     kind = _configure(config, model, task, labels, options)
     with _reading(f"weights of {source} cannot be read"):
         made, info = kind.from_pretrained(

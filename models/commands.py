@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib.util
+import json
 import os
 from pathlib import Path
 from typing import Annotated
@@ -112,21 +113,19 @@ def evaluate_(
     ] = None,
     model: Annotated[str | None, typer.Option(help="Folder of a model, instead of the recipe's own.")] = None,
     threshold: Annotated[
-        float,
+        float | None,
         typer.Option(
-            help="span: no answer where 'none' scores higher than the answer by more than this (answers.json has one)."
+            help="span: no answer where 'none' scores higher than the answer by more than this (answers.json has one). "
+            "Default of this and what follows: the recipe's `scores`."
         ),
-    ] = 0.0,
+    ] = None,
     max_answer_length: Annotated[
-        int, typer.Option(min=1, help="span: most tokens of an answer. CMRC 2018 has long ones: 256.")
-    ] = 30,
+        int | None, typer.Option(min=1, help="span: most tokens of an answer. CMRC 2018 has long ones: 256.")
+    ] = None,
     script: Annotated[
-        str | None,
-        typer.Option(help="span: squad or cmrc, whose script compares answers. Default: by the language."),
+        str | None, typer.Option(help="span: squad or cmrc, whose script compares answers.")
     ] = None,
-    scheme: Annotated[
-        str | None, typer.Option(help="tag: BIO, BIOES, BILOU or IOB1. Default: by the labels.")
-    ] = None,
+    scheme: Annotated[str | None, typer.Option(help="tag: BIO, BIOES, BILOU or IOB1.")] = None,
 ) -> None:
     """Scores of a trained model on a split, and its predictions.
 
@@ -142,27 +141,31 @@ def evaluate_(
     run that both have in common. answers.json, and where questions have no answer no_answer.json (--na-prob-file of
     SQuAD 2.0), are what the official scripts read.
 
+    Rules of scores stand in the recipe, so that looks at data.dev while training go by them, too:
+
+    \b
+        scores: {max_answer_length: 256}   # also threshold, script, scheme; options here win over it
+
     Of masked tokens predictions.jsonl shows each with the 5 best in its place, in the first 1,000 rows.
     """
     _need_torch()
     from rich.console import Console
 
-    from models.evaluate.measure import Options
     from models.train.evaluating import run
     from models.train.reading import load_recipe
 
     _quiet()
-    options = Options(
-        threshold=threshold,
-        max_answer_length=max_answer_length,
-        script=script,  # type: ignore[arg-type]  # Options says what they may be
-        scheme=scheme,  # type: ignore[arg-type]
-    )
+    given = {
+        "threshold": threshold,
+        "max_answer_length": max_answer_length,
+        "script": script,
+        "scheme": scheme,
+    }
+    scores = [f"scores.{name}={json.dumps(value)}" for name, value in given.items() if value is not None]
     run(
-        load_recipe(recipe, list(set_ or ())),
+        load_recipe(recipe, [*(set_ or ()), *scores]),
         split,
         model,
-        options,
         Console(markup=False, emoji=False, highlight=False),
     )
 

@@ -22,7 +22,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from models.evaluate.measure import Script
+from models.evaluate.options import Script
 
 # --- SQuAD ------------------------------------------------------------------------------------
 

@@ -11,7 +11,8 @@ import pyarrow as pa
 from corpora.ragged import Ints, bounds, ranges
 from corpora.schema import IGNORED_LABEL
 from models.bert_batch import Batch
-from models.evaluate.measure import Measure, Options, Result, check_order, lists, logits, texts
+from models.evaluate.measure import Measure, Result, check_order, lists, logits, texts
+from models.evaluate.options import Options
 from models.output import Output
 from models.stream.rows import Array, Rows
 

@@ -15,7 +15,8 @@ from numpy.typing import ArrayLike
 
 from corpora.schema import IGNORED_LABEL
 from models.bert_batch import Batch
-from models.evaluate.measure import Measure, Options, Result, Scores, check_order, logits, named, texts
+from models.evaluate.measure import Measure, Result, Scores, check_order, logits, named, texts
+from models.evaluate.options import Options
 from models.output import Output
 from models.stream.rows import Rows
 

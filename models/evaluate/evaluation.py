@@ -14,9 +14,10 @@ from models.bert_batch import BatchError
 from models.collate.collator import Collator
 from models.evaluate.choices import CHOICE
 from models.evaluate.classes import CLASSIFY, NSP, REGRESS
-from models.evaluate.measure import Measure, Options, Result, Scores
+from models.evaluate.measure import Measure, Result, Scores
+from models.evaluate.options import Options
 from models.evaluate.predict import predict
-from models.evaluate.spans import SPAN
+from models.evaluate.spans import ANSWERS, NO_ANSWER, SPAN
 from models.evaluate.tags import TAG
 from models.evaluate.tokens import MASKED
 from models.ranks import Ranks
@@ -120,9 +121,12 @@ def write(
     """Write `metrics.json` (scores, tables, `facts` beside them), `predictions.jsonl`, a row a line, and the result's
     own files to a folder.
 
-    What is no finite number is null. Each file is whole or is not there.
+    What is no finite number is null. Each file is whole or is not there, and none of an earlier evaluation stays beside
+    them: `metrics.json` goes first and comes last.
     """
     files.make_dirs(folder)
+    for name in (METRICS, predictions, ANSWERS, NO_ANSWER):
+        files.remove(files.join(folder, name))
     with files.write_atomic(files.join(folder, predictions)) as file:
         for batch in result.predictions.to_batches(_ROWS_AT_ONCE):
             file.writelines(_line(row) + b"\n" for row in batch.to_pylist())

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Literal, get_args
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -16,39 +16,11 @@ from torch import Tensor
 
 from corpora.ragged import Ints
 from models.bert_batch import Batch, BatchError
+from models.evaluate.options import Options
 from models.output import Output
 from models.stream.rows import Array, Rows
 
 Scores = dict[str, float]
-Script = Literal["squad", "cmrc"]
-Scheme = Literal["BIO", "BIOES", "BILOU", "IOB1"]
-
-
-@dataclass(frozen=True, kw_only=True)
-class Options:
-    """What scores depend on beside predictions.
-
-    Attributes:
-        max_answer_length: most tokens of an answer of task `span`.
-        best: how many answers of a question are kept, the best ones.
-        threshold: of SQuAD 2.0: no answer is given where "none" scores higher than the best answer by more than this.
-        script: whose rules compare an answer with the gold ones: SQuAD's, or CMRC 2018's; None: the language decides.
-        scheme: of tags, as `models.evaluate.tags` tells; None: by the labels.
-    """
-
-    max_answer_length: int = 30
-    best: int = 20
-    threshold: float = 0.0
-    script: Script | None = None
-    scheme: Scheme | None = None
-
-    def __post_init__(self) -> None:
-        for name in ("max_answer_length", "best"):
-            if getattr(self, name) < 1:
-                raise ValueError(f"{name} is {getattr(self, name)}, expected 1 or more")
-        for name, known in (("script", get_args(Script)), ("scheme", get_args(Scheme))):
-            if getattr(self, name) not in (None, *known):
-                raise ValueError(f"{name} is {getattr(self, name)!r}, expected {' or '.join(known)}")
 
 
 @dataclass(frozen=True)

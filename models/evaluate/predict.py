@@ -14,7 +14,8 @@ from torch import Tensor, distributed
 from models.bert import Bert
 from models.bert_batch import need_columns
 from models.collate.collator import Collator
-from models.evaluate.measure import Measure, Options, Scores
+from models.evaluate.measure import Measure, Scores
+from models.evaluate.options import Options
 from models.output import Output
 from models.ranks import Ranks
 from models.stream.batches import Grouping

@@ -33,19 +33,20 @@ from models.bert_batch import Batch
 from models.evaluate.answers import COMPARED, best_threshold, script_of, with_threshold
 from models.evaluate.measure import (
     Measure,
-    Options,
     Result,
     Scores,
-    Script,
     check_order,
     lists,
     of_trunk,
     texts,
 )
+from models.evaluate.options import Options, Script
 from models.output import Output
 from models.stream.rows import Array, Rows
 
 ANSWERS, NO_ANSWER = "answers.json", "no_answer.json"
+_BEST = 20
+"""How many answers of a question are kept, the best ones."""
 
 
 def best_spans(
@@ -99,7 +100,7 @@ def _read(output: Output, batch: Batch, rows: Rows, options: Options) -> pa.Tabl
         _square(of_text, offsets, False),
         _square(rows.lists["is_max_context"][0], offsets, False),
         options.max_answer_length,
-        options.best,
+        _BEST,
     )
     scores, first, end = (x.numpy() for x in spans)
     row, place = np.nonzero(np.isfinite(scores))
@@ -133,7 +134,7 @@ def _square(values: Array, offsets: Ints, fill: Any) -> Tensor:
 
 
 def _score(table: pa.Table, metadata: Mapping[str, Any], options: Options) -> Result:
-    questions = best_of_windows(table, options.best)
+    questions = best_of_windows(table, _BEST)
     none_scores, answers = questions["none_score"].to_numpy(), questions["answer"].to_pylist()
     gold, impossible = questions["answers"].to_pylist(), questions["is_impossible"].to_numpy()
     silent = (none_scores > options.threshold) & impossible.any()  # in SQuAD 1.1 and CMRC "none" is no answer

@@ -25,7 +25,6 @@ from corpora.trunk import Lists
 from models.bert_batch import Batch
 from models.evaluate.measure import (
     Measure,
-    Options,
     Result,
     Scores,
     check_order,
@@ -34,6 +33,7 @@ from models.evaluate.measure import (
     of_trunk,
     texts,
 )
+from models.evaluate.options import Options
 from models.output import Output
 from models.stream.rows import Array, Rows
 

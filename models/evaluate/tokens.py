@@ -17,7 +17,8 @@ from torch import Tensor
 from corpora.ragged import bounds
 from corpora.schema import IGNORED_LABEL
 from models.bert_batch import Batch, need
-from models.evaluate.measure import Measure, Options, Result, Scores, check_order, texts
+from models.evaluate.measure import Measure, Result, Scores, check_order, texts
+from models.evaluate.options import Options
 from models.heads import row_labels
 from models.output import Output
 from models.stream.rows import Rows

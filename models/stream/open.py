@@ -29,6 +29,12 @@ _MUST_AGREE = ("task", "special_ids", "vocab_size", "coarse_special_ids", "coars
 """What splits that are joined must have in common: else the same number would mean two things."""
 
 
+class UnknownSplitError(SplitError):
+    """A dataset has no split of this name, or several and none is named."""
+
+    exit_code = 2
+
+
 def open_split(
     folder: str,
     split: str | None = None,
@@ -51,7 +57,8 @@ def open_split(
     Raises:
         ManifestError: the folder is missing, unfinished, or its manifest foreign or damaged.
         ShardError: a shard is missing, damaged, or not what the manifest says.
-        SplitError: there is no such split, it is empty, lacks a column, or is of another stage or schema version.
+        UnknownSplitError: there is no such split, or which of several is not said.
+        SplitError: the split is empty, lacks a column, or is of another stage or schema version.
     """
     columns = tuple(dict.fromkeys(columns))
     if files.is_uri(folder):
@@ -128,10 +135,10 @@ def _records(folder: str, manifest: Manifest, split: str | None) -> tuple[str, l
     known = ", ".join(manifest.splits) or "none"
     if split is None:
         if len(manifest.splits) != 1:
-            raise SplitError(f"{folder} has several splits: name one of {known}")
+            raise UnknownSplitError(f"{folder} has several splits: name one of {known}")
         split = next(iter(manifest.splits))
     if split not in manifest.splits:
-        raise SplitError(f"{folder} has no split {split!r}; it has {known}")
+        raise UnknownSplitError(f"{folder} has no split {split!r}; it has {known}")
     record = manifest.splits[split]
     if record.rows != (rows := sum(shard.rows for shard in record.shards)):
         raise SplitError(

@@ -14,7 +14,7 @@ from corpora import files
 from models import checkpoint
 from models.bert_batch import BatchError
 from models.evaluate.evaluation import METRICS, PREDICTIONS, columns_of, evaluate, write
-from models.evaluate.measure import Options, Result
+from models.evaluate.measure import Result
 from models.evaluate.tokens import spelled
 from models.ranks import joined
 from models.stream.open import open_split
@@ -25,13 +25,12 @@ from models.train.reading import RecipeError
 from models.train.recipe import Recipe
 
 
-def run(recipe: Recipe, split: str | None, model: str | None, options: Options, console: Console) -> Result:
-    """Evaluate a recipe's trained model, or another, and write `eval-<split>` in the recipe's `out`.
+def run(recipe: Recipe, split: str | None, model: str | None, console: Console) -> Result:
+    """Evaluate a recipe's trained model, or another, by its `scores`, and write `eval-<split>` in the recipe's `out`.
 
     Args:
         split: default: the recipe's `data.dev`.
         model: folder of a model instead of the recipe's own `out/model`.
-        options: of the scores.
         console: where scores are shown, by the first of several processes.
 
     Raises:
@@ -57,7 +56,7 @@ def run(recipe: Recipe, split: str | None, model: str | None, options: Options, 
                 loaded,
                 rows,
                 collator,
-                options=options,
+                options=recipe.scores,
                 batch_size=recipe.batch.rows or 32,
                 ranks=ranks,
                 precision=recipe.precision,

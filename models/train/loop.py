@@ -232,6 +232,7 @@ class _Run:
             self.model,
             self.dev,
             self.collator,
+            options=self.recipe.scores,
             batch_size=-(-(self.recipe.batch.rows or 32) // self.recipe.batch.accumulate),
             grouping=make_buckets(self.recipe, self.collator),
             ranks=self.ranks,

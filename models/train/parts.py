@@ -57,7 +57,9 @@ def make_model(recipe: Recipe, split: Split, resumed: str | None = None) -> Bert
             made = checkpoint.new(config, recipe.model, recipe.task, labels=labels, **options)
         else:
             assert recipe.init is not None  # the recipe saw to it
-            made = checkpoint.load(recipe.init, recipe.model, recipe.task, labels=labels, **options)
+            made = checkpoint.load(
+                recipe.init, recipe.model, recipe.task, labels=labels, dropout=recipe.dropout, **options
+            )
         made.check_dataset(metadata)
     except (checkpoint.CheckpointError, BatchError) as error:
         raise RecipeError(str(error)) from error

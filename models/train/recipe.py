@@ -10,6 +10,7 @@ from typing import Annotated, Any, Literal, get_args
 from pydantic import Field, field_validator, model_validator
 
 from corpora.sections import Count, Fraction, Section
+from models.evaluate.options import HEEDED, Options
 
 Positive = Annotated[float, Field(gt=0)]
 ModelName = Literal["bert", "kbert", "unilm", "sgnet", "ambert"]
@@ -135,11 +136,15 @@ class Recipe(Section):
     rows are labelled for. Targets of seq2seq rows are learned by `model: unilm` under `task: mlm`."""
     options: dict[str, Any] = {}
     """Options of the model, switches of ablations. kbert: `graph`, `soft_positions`, `visible_matrix`; unilm: `lm`,
-    `types`; sgnet: `direction`, `alpha`, `aggregation`, `softmax`; ambert: `variant`, `granularity`, `agreement`."""
+    `types`; sgnet: `direction`, `alpha`, `aggregation`, `softmax`; ambert: `variant`, `granularity`, `agreement`
+    (0.01 where masked tokens alone taught small weights)."""
     init: str | None = None
     """Checkpoint to begin from: a folder (such as `model` in the `out` of another run) or an id on the hub."""
     new: New | None = None
     """Instead of `init`: a model from scratch. Its vocabulary is the dataset's."""
+    dropout: Fraction | None = None
+    """Of hidden states and of attention, instead of that of `init`: fine-tuning often wants another than pretraining.
+    (Of a model from scratch: `new.dropout`.)"""
     data: Data
     batch: BatchSize = BatchSize()
     masking: dict[str, Any] = {}
@@ -178,6 +183,8 @@ class Recipe(Section):
     best: str | None = None
     """A score of `data.dev`, such as `accuracy`, `entity_f1`, `f1`, `loss`: `model` in `out` is then of the look whose
     score is best (the least of losses; of equals the first), not of the last step."""
+    scores: Options = Options()
+    """How the task is scored, at `data.dev` and by `treegraft evaluate`."""
     tensorboard: bool = False
     """Write metrics for TensorBoard, too (pip install 'treegraft[tensorboard]')."""
 
@@ -190,6 +197,8 @@ class Recipe(Section):
 
     @model_validator(mode="after")
     def _fits_together(self) -> Recipe:
+        given = [name for name, value in self.scores if value != Options.model_fields[name].default]
+        strange = [name for name in given if name not in HEEDED.get(self.task, ())]
         for wrong, message in (
             (
                 self.init is not None and self.new is not None,
@@ -204,6 +213,10 @@ class Recipe(Section):
                 "new.width must be a multiple of new.heads",
             ),
             (
+                self.new is not None and self.dropout is not None,
+                "dropout is instead of that of init; of a model from scratch write new.dropout, and drop dropout",
+            ),
+            (
                 self.data.dev_folder is not None and self.data.dev is None,
                 "data.dev_folder is the folder of data.dev: name the split",
             ),
@@ -215,6 +228,11 @@ class Recipe(Section):
                 self.best is not None and self.data.dev is None,
                 "best is a score of data.dev: name the split",
             ),
+            (
+                bool(strange),
+                f"{', '.join(f'scores.{name}' for name in strange)}: not heeded by task {self.task!r}, which has "
+                f"{', '.join(HEEDED.get(self.task, ())) or 'no keys of scores'}: drop it",
+            ),
         ):
             if wrong:
                 raise ValueError(message)
@@ -225,8 +243,11 @@ class Recipe(Section):
 
         Folders of data are left out, for data may move; a stream knows its rows by their fingerprint.
         """
-        looks = {"eval_every"} if self.best is not None else set()  # among which the best is
-        found = self.model_dump(mode="json", exclude=set(_PROGRESS) - looks)
+        found = self.model_dump(mode="json", exclude={*_PROGRESS, "scores"})
+        if self.best is not None:  # by which looks, and by whose rules
+            found["eval_every"] = self.eval_every
+            if scores := self.scores.model_dump(mode="json", exclude_defaults=True):
+                found["scores"] = scores
         del found["batch"]["accumulate"]
         found["data"]["folder"] = [source["weight"] for source in found["data"]["folder"]]
         found["data"].pop("dev_folder")

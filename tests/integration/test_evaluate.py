@@ -81,4 +81,5 @@ def test_masked_tokens_are_written_as_text(tmp_path: Path) -> None:
             assert one["token"] == "[SEP]" or one["token"].removeprefix("##") in text["summary"].lower()
             assert len(one["predicted"]) == 5
     wrong = treegraft("evaluate", "recipe.yaml", "--split", "test", cwd=tmp_path)
-    assert wrong.returncode == 1 and "has no split 'test'" in wrong.stderr and "Traceback" not in wrong.stderr
+    assert wrong.returncode == 2 and "has no split 'test'; it has train" in wrong.stderr
+    assert "Traceback" not in wrong.stderr

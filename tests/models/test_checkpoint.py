@@ -37,6 +37,41 @@ def same(mine: dict[str, torch.Tensor], theirs: dict[str, torch.Tensor]) -> bool
     return mine.keys() == theirs.keys() and all(torch.equal(mine[name], theirs[name]) for name in mine)
 
 
+@pytest.mark.parametrize(
+    ("model", "options"),
+    [
+        *OPTIONS.items(),
+        ("sgnet", {"softmax": False}),
+        *(("ambert", OPTIONS["ambert"] | {"variant": variant}) for variant in ("combo", "hybrid")),
+    ],
+)
+def test_dropout_is_that_of_all_modules(tmp_path, model, options):
+    """The layers', attention's, the extra layer's, the other encoder's, the head's; and it is saved."""
+    config = tiny(hidden_dropout_prob=0.1, attention_probs_dropout_prob=0.2, classifier_dropout=0.3)
+    checkpoint.save(
+        checkpoint.new(config, model, "classify", labels=["a", "b"], **options), tmp_path / "init"
+    )
+
+    def rates(source, **more):
+        loaded = checkpoint.load(source, model, "classify", **more)
+        return [module.p for module in loaded.modules() if isinstance(module, torch.nn.Dropout)]
+
+    before, found = rates(tmp_path / "init"), rates(tmp_path / "init", dropout=0.45)
+    assert set(before) == {0.1, 0.2, 0.3} and len(before) == len(found) and set(found) == {0.45}
+    assert set(rates(tmp_path / "init", dropout=0.0)) == {0.0}
+    checkpoint.save(checkpoint.load(tmp_path / "init", model, "classify", dropout=0.45), tmp_path / "saved")
+    assert set(rates(tmp_path / "saved")) == {0.45}
+
+
+def test_dropout_is_heard_in_training_alone(tmp_path):
+    checkpoint.save(checkpoint.new(tiny(), "bert", "none"), tmp_path)
+    batch, without = fine_batch([9, 7]), checkpoint.load(tmp_path).train()
+    hidden = without(batch).logits["hidden"]
+    loaded = checkpoint.load(tmp_path, dropout=0.5)
+    assert torch.equal(loaded.eval()(batch).logits["hidden"], hidden)
+    assert not torch.allclose(loaded.train()(batch).logits["hidden"], hidden)
+
+
 @pytest.mark.parametrize(("model", "task"), PAIRS)
 def test_saved_loaded_saved_it_is_the_same(model, task, tmp_path):
     made = checkpoint.new(tiny(), model, task, labels=["x", "y", "z"], **OPTIONS[model])

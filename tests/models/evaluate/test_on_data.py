@@ -19,7 +19,8 @@ from models.collate.buckets import Buckets
 from models.collate.collator import Collator
 from models.collate.mlm import Masking
 from models.evaluate.evaluation import MEASURES, columns_of, evaluate, write
-from models.evaluate.measure import Options
+from models.evaluate.measure import Result
+from models.evaluate.options import Options
 from models.evaluate.spans import SPAN
 from models.stream.open import open_split
 from models.stream.shards import Split
@@ -214,6 +215,27 @@ def test_questions_without_any_answer_have_a_finite_score(tmp_path: Path) -> Non
     assert json.loads((tmp_path / "answers.json").read_text()) == {"a": "12", "b": ""}
     odds = json.loads((tmp_path / "no_answer.json").read_text())
     assert odds["a"] == -2 and 1e300 < odds["b"] < math.inf
+
+
+def test_nothing_of_an_earlier_evaluation_stays(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A file for official scripts that this one does not have, or one half of two evaluations."""
+    written = {"predictions.jsonl", "metrics.json"}
+    (tmp_path / "mine.txt").touch()
+    table = pa.table({"number": [0]})
+    write(Result({}, table, files={"answers.json": {}, "no_answer.json": {}}), str(tmp_path))
+    assert {path.name for path in tmp_path.iterdir()} == {
+        *written,
+        "answers.json",
+        "no_answer.json",
+        "mine.txt",
+    }
+    write(Result({"f1": 1.0}, table, files={"answers.json": {}}), str(tmp_path))
+    assert {path.name for path in tmp_path.iterdir()} == {*written, "answers.json", "mine.txt"}
+    write(Result({}, table), str(tmp_path))
+    assert {path.name for path in tmp_path.iterdir()} == {*written, "mine.txt"}
+    with pytest.raises(TypeError):
+        write(Result({}, table, files={"answers.json": {"a": object()}}), str(tmp_path))
+    assert not (tmp_path / "metrics.json").exists(), "of which rows are no longer there"
 
 
 def test_what_is_wrong_is_said(datasets: Datasets) -> None:

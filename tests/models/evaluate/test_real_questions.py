@@ -10,7 +10,7 @@ import pytest
 
 from models import checkpoint
 from models.evaluate.evaluation import columns_of, evaluate
-from models.evaluate.measure import Options
+from models.evaluate.options import Options
 from models.stream.open import open_split
 from tests.integration.running import preprocess
 from tests.models.evaluate import literal

@@ -224,6 +224,11 @@ def test_another_best_or_other_looks_are_another_run(datasets, tmp_path):
         run(tmp_path, **keys | {"best": "loss"})
     with pytest.raises(StateError, match="eval_every: 2 there, 1 here"):
         run(tmp_path, **keys | {"eval_every": 1})
+    data = {"folder": str(datasets["span"]), "dev": "train"}
+    keys = keys_of(datasets, task="span", data=data, optim={"lr": 1e-3, "steps": 2}, best="f1")
+    run(tmp_path / "span", **keys, scores={"max_answer_length": 256})
+    with pytest.raises(StateError, match=r'scores: {"max_answer_length": 256} there, null here'):
+        run(tmp_path / "span", **keys)
 
 
 def test_scores_that_are_none_are_refused(datasets, tmp_path):

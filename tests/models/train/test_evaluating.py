@@ -10,7 +10,10 @@ from typing import Any
 import pytest
 from rich.console import Console
 
-from models.evaluate.measure import Options
+from models import commands
+from models.evaluate.evaluation import evaluate
+from models.evaluate.measure import Result
+from models.evaluate.options import Options
 from models.train.evaluating import run
 from models.train.reading import RecipeError
 from tests.models.datasets import Datasets
@@ -22,7 +25,7 @@ def evaluated(recipe: Any, **settings: Any) -> tuple[dict[str, Any], list[dict[s
     """Metrics, predictions and what was said."""
     said = io.StringIO()
     split = settings.pop("split", None)
-    run(recipe, split, settings.pop("model", None), Options(**settings), Console(file=said, width=200))
+    run(recipe, split, settings.pop("model", None), Console(file=said, width=200))
     out = Path(recipe.out) / f"eval-{split or recipe.data.dev}"
     lines = (out / "predictions.jsonl").read_text(encoding="utf-8").splitlines()
     return (
@@ -98,7 +101,51 @@ def test_what_is_wrong_is_said(datasets: Datasets, tmp_path: Path) -> None:
     )
     with pytest.raises(RecipeError, match="labels"):
         evaluated(other, split="dev")
-    with pytest.raises(ValueError, match="scheme is 'BMES', expected BIO or BIOES"):
-        Options(scheme="BMES")
-    with pytest.raises(ValueError, match="max_answer_length is 0"):
-        Options(max_answer_length=0)
+    with pytest.raises(ValueError, match="has no split 'test'; it has dev, train") as missing:
+        evaluated(recipe, split="test")
+    assert getattr(missing.value, "exit_code", 1) == 2, "as of other wrong settings"
+
+
+def test_looks_and_evaluation_go_by_the_rules_of_the_recipe(
+    datasets: Datasets, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Each as it is written: what `best` chooses by is what is measured afterwards."""
+    data = {"folder": str(datasets["span"]), "dev": "dev"}
+    rules = {"max_answer_length": 2, "script": "squad", "threshold": -3.0}
+    keys = {"task": "span", "data": data, "optim": {"steps": 1}, "scores": rules}
+    looked: list[Options] = []
+
+    def looking(*arguments: Any, options: Options, **settings: Any) -> Result:
+        looked.append(options)
+        return evaluate(*arguments, options=options, **settings)
+
+    monkeypatch.setattr("models.train.loop.evaluate", looking)
+    out, _ = recipes.run(tmp_path, **keys)
+    told, predictions, _ = evaluated(recipes.recipe(tmp_path, **keys))
+    look = recipes.metrics(out)[-1]
+    scores = {
+        name: value for name, value in told["scores"].items() if name.startswith(("exact", "f1", "best"))
+    }
+    assert len(scores) >= 2
+    assert {name: look[f"dev_{name}"] for name in scores} == pytest.approx(scores)
+    assert all(len(row["best"][0]["text"]) <= 2 for row in predictions)  # of Chinese: a character a token
+    assert looked == [Options(**rules)]
+
+    used: list[Options] = []
+    monkeypatch.setattr("models.train.evaluating.run", lambda recipe, *_: used.append(recipe.scores))
+    command, path = commands.evaluate_, tmp_path / "recipe.yaml"
+    command(path)
+    command(path, threshold=1e-5, max_answer_length=256, script="cmrc")
+    command(path, ["scores.threshold=2"], threshold=0.0)
+    assert used == [
+        Options(**rules),
+        Options(threshold=1e-5, max_answer_length=256, script="cmrc"),
+        Options(**rules | {"threshold": 0.0}),
+    ]
+    for wrong, says in (
+        ({"script": "[no"}, r"scores\.script: Input should be 'squad' or 'cmrc', found '\[no'"),
+        ({"scheme": "BIO"}, r"scores\.scheme: not heeded by task 'span'"),
+        ({"threshold": float("nan")}, r"scores\.threshold: Input should be a finite number"),
+    ):
+        with pytest.raises(RecipeError, match=says):
+            command(path, **wrong)

@@ -16,7 +16,6 @@ from rich.console import Console
 
 from models import checkpoint
 from models.collate.collator import Collator
-from models.evaluate.measure import Options
 from models.evaluate.texts import text_scores
 from models.generate.search import Search, generate
 from models.generate.spelling import Speller
@@ -219,7 +218,7 @@ def test_a_model_writes_what_it_has_learnt(datasets: Datasets, tmp_path: Path) -
         told, rows, _ = generated(recipe, beam_size=beams, max_target_length=32)
         assert told["scores"]["rougeL"] > 0.9, rows
     said = io.StringIO()
-    run_evaluate(recipe, "train", None, Options(), Console(file=said, width=200))
+    run_evaluate(recipe, "train", None, Console(file=said, width=200))
     assert "masked_accuracy" in said.getvalue() and "by `treegraft generate`" in said.getvalue()
 
 

@@ -14,6 +14,7 @@ import torch
 from transformers import AutoModelForPreTraining, AutoTokenizer
 
 from models import checkpoint
+from models.stream.open import open_split
 from models.train.facts import grouped
 from models.train.folder import StateError, held, newest
 from models.train.loop import TrainingError, _Run
@@ -185,6 +186,28 @@ def test_fine_tuning_tells_of_the_dev_split(datasets, tmp_path):
     assert [line["step"] for line in looks] == [3, 6] and 0 <= looks[-1]["dev_accuracy"] <= 1
     model = checkpoint.load(out / "model")
     assert model.task.name == "classify" and list(model.config.id2label.values()) == ["0", "1"]
+
+
+def test_dropout_of_fine_tuning_is_its_own(datasets, tmp_path, monkeypatch):
+    """Not that of pretraining; a run that goes on keeps it, and the saved config tells of it."""
+    vocabulary = open_split(str(datasets["classify"]), "train").metadata["vocab_size"]
+    init = checkpoint.new(tiny(vocab_size=vocabulary, max_position_embeddings=256), "bert", "mlm")
+    checkpoint.save(init, tmp_path / "init")
+    data = {"folder": str(datasets["classify"])}
+    keys = {"task": "classify", "init": str(tmp_path / "init"), "data": data, "optim": OPTIM}
+    plain, _ = run(tmp_path / "plain", **keys)
+    whole, _ = run(tmp_path / "whole", **keys, dropout=0.3)
+    assert not same(weights(plain), weights(whole))
+    config = json.loads((whole / "model/config.json").read_text())
+    assert config["hidden_dropout_prob"] == config["attention_probs_dropout_prob"] == 0.3
+    with monkeypatch.context() as patch:
+        stopped(patch, 5)
+        with pytest.raises(Stop):
+            run(tmp_path / "part", **keys, dropout=0.3, save_every=2)
+    part, said = run(tmp_path / "part", **keys, dropout=0.3, save_every=2)
+    assert "going on after step 4" in said and same(weights(whole), weights(part))
+    with pytest.raises(StateError, match=r"dropout: 0\.3 there, 0\.2 here"):
+        run(tmp_path / "part", **keys, dropout=0.2)
 
 
 def test_a_loss_that_is_no_number_names_the_rows(datasets, tmp_path):

@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+import itertools
+import json
 from pathlib import Path
 from typing import get_args
 
 import pytest
 
 from models.checkpoint import MODELS
+from models.evaluate.evaluation import MEASURES
+from models.evaluate.options import HEEDED, Options
 from models.heads import TASKS
 from models.train.parts import rate
 from models.train.reading import RecipeError, check_folders, load_recipe
@@ -90,6 +94,36 @@ def test_an_id_on_the_hub_is_no_path(tmp_path):
         ("folder: data/a", "folder: []", "names no dataset"),
         ("out:", "seed: 1\nseed: 2\nout:", "the key 'seed' stands twice"),
         ("out:", "eval_every: 3\nout:", "name the split"),
+        ("out:", "dropout: 0\nout:", "of a model from scratch write new.dropout, and drop dropout"),
+        ("out:", "dropout: 1.5\nout:", "dropout: Input should be less than or equal to 1, found 1.5"),
+        ("mlm", "span\nscores: {scrip: cmrc}", "scores.scrip: unknown key; did you mean 'script'?"),
+        (
+            "mlm",
+            "span\nscores: {script: cmr}",
+            "scores.script: Input should be 'squad' or 'cmrc', found 'cmr'",
+        ),
+        ("mlm", "span\nscores: {max_answer_length: 0}", "scores.max_answer_length: Input should be greater"),
+        (
+            "mlm",
+            "tag\nscores: {scheme: BMES}",
+            "scores.scheme: Input should be 'BIO', 'BIOES', 'BILOU' or 'IOB1'",
+        ),
+        (
+            "mlm",
+            "span\nscores: {scheme: BIO}",
+            "scores.scheme: not heeded by task 'span', which has max_answer_",
+        ),
+        (
+            "mlm",
+            "tag\nscores: {threshold: 1}",
+            "scores.threshold: not heeded by task 'tag', which has scheme: dr",
+        ),
+        (
+            "out:",
+            "scores: {script: cmrc, scheme: BIO}\nout:",
+            "scores.script, scores.scheme: not heeded by task 'm",
+        ),
+        ("out:", "script: cmrc\nout:", "script: unknown key; did you mean 'scores.script'?"),
     ],
 )
 def test_what_is_wrong_is_named(tmp_path, old, new, says):
@@ -130,6 +164,32 @@ def test_changes_that_are_none(tmp_path, change):
         read(tmp_path, GOOD, change)
 
 
+def test_rules_of_scores_are_those_of_tasks_that_there_are():
+    assert HEEDED.keys() <= MEASURES.keys()
+    assert sorted(itertools.chain(*HEEDED.values())) == sorted(Options.model_fields)
+
+
+def test_scores_make_another_run_only_where_they_choose_the_weights(tmp_path):
+    text = GOOD.replace("mlm", "span").replace("data/a", "data/a, dev: dev")
+    for best, differs in (
+        ((), False),
+        (("best=f1",), True),
+        (("best=f1", "scores.max_answer_length=30"), True),
+    ):
+        long = read(tmp_path, text, *best, "scores.max_answer_length=256")
+        assert long.scores == Options(max_answer_length=256)
+        assert (long.lasting() != read(tmp_path, text, *best).lasting()) == differs
+    same = read(tmp_path, text, "best=f1", "scores.max_answer_length=30", "scores.script=null")
+    assert same.lasting() == read(tmp_path, text, "best=f1").lasting()
+
+
+def test_a_recipe_as_a_run_writes_it_down_is_one(tmp_path):
+    """With all defaults, also of keys that the task does not heed."""
+    found = read(tmp_path, GOOD)
+    (tmp_path / "again.yaml").write_text(json.dumps(found.model_dump(mode="json")), encoding="utf-8")
+    assert load_recipe(tmp_path / "again.yaml") == found
+
+
 def test_what_changes_no_weight_makes_no_other_run(tmp_path):
     found = read(tmp_path, GOOD)
     same = read(
@@ -137,6 +197,8 @@ def test_what_changes_no_weight_makes_no_other_run(tmp_path):
     )
     assert found.lasting() == same.lasting()
     assert found.lasting() != read(tmp_path, GOOD, "optim.lr=0.1").lasting()
+    tuned = [read(tmp_path, GOOD, "init=/there", f"dropout={value}").lasting() for value in (0, 0.1, "null")]
+    assert tuned[0] != tuned[1] != tuned[2] != tuned[0]
 
 
 @pytest.mark.parametrize("schedule", ["linear", "cosine", "constant"])
