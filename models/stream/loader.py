@@ -120,14 +120,15 @@ class Loader(Generic[T]):
     def describe(self) -> str:
         """One line for logs: rows, batches, and what becomes of the end of an epoch."""
         batches = self._batches
-        rows = f"{batches.order.length:,} rows an epoch of {self._split.name}"
+        rows = f"{_rows(batches.order.length)} an epoch of {self._split.name}"
         if batches.grouping is not None:
             filled = f", filled up with rows of weight 0 for {batches.ranks} ranks"
             return f"{rows}, in batches of like lengths{filled if batches.ranks > 1 else ''}"
         count, over = batches.left(Cursor(0, 0)), batches.left_over()
         done = "added with weight 0 to fill the last" if batches.ends == "pad" else "left out"
         shared = f" over {batches.ranks} ranks" if batches.ranks > 1 else ""
-        return f"{rows}: {count:,} batches of {batches.size:,}{shared}, {over:,} rows {done}"
+        many = "batch" if count == 1 else "batches"
+        return f"{rows}: {count:,} {many} of {batches.size:,}{shared}, {_rows(over)} {done}"
 
     # --- state --------------------------------------------------------------------------------
 
@@ -242,6 +243,10 @@ class _Handfuls(IterableDataset):
         info = get_worker_info()
         handfuls = self._reader.handfuls(self._cursor, info.id, info.num_workers)
         return map(Packer(), handfuls)
+
+
+def _rows(count: int) -> str:
+    return "1 row" if count == 1 else f"{count:,} rows"
 
 
 def _as_it_is(value: Any) -> Any:

@@ -303,11 +303,11 @@ def test_uneven_ends_over_two_ranks_neither_hang_nor_lose(tmp_path: Path) -> Non
         [2, 3],
     ]
     assert "5 rows an epoch" in Loader(five, 2).describe()
-    assert Loader(five, 2).describe().endswith("3 batches of 2, 1 rows added with weight 0 to fill the last")
+    assert Loader(five, 2).describe().endswith("3 batches of 2, 1 row added with weight 0 to fill the last")
     assert (
         Loader(five, 2, ranks=2, ends="drop")
         .describe()
-        .endswith("2 batches of 2 over 2 ranks, 1 rows left out")
+        .endswith("2 batches of 2 over 2 ranks, 1 row left out")
     )
     grouped = Loader(five, grouping=ByLength()).describe()
     assert grouped.endswith("in batches of like lengths")
@@ -320,6 +320,8 @@ def test_a_split_smaller_than_a_batch(tmp_path: Path) -> None:
     five = make_split(tmp_path, 5)
     (only,) = Loader(five, 64)
     assert (len(only), only.weight.sum()) == (64, 5)
+    assert Loader(five, 64).describe().endswith("1 batch of 64, 59 rows added with weight 0 to fill the last")
+    assert Loader(make_split(tmp_path / "one", 1), 1).describe().startswith("1 row an epoch of ")
     with pytest.raises(
         ValueError, match="5 rows is less than one batch of 64, and ends 'drop' would leave nothing"
     ):
