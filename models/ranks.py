@@ -28,6 +28,7 @@ class Ranks:
     rank: int = 0
     count: int = 1
     device: torch.device = field(default_factory=lambda: torch.device("cpu"))
+    _shared: list[nn.Module] = field(default_factory=list, repr=False, compare=False)
 
     @property
     def first(self) -> bool:
@@ -52,13 +53,28 @@ class Ranks:
         """The model, whose gradients are those of all processes (the mean over them)."""
         if self.count == 1:
             return model
-        return DistributedDataParallel(model, gradient_as_bucket_view=True, **_OWN_BUFFERS)
+        self._shared.append(DistributedDataParallel(model, gradient_as_bucket_view=True, **_OWN_BUFFERS))
+        return self._shared[-1]
 
     def together(self, error: Exception | None) -> None:
         """Raise what went wrong in any process, in all of them: else those where nothing did would wait for ever."""
         for rank, said in enumerate(self.gather(None if error is None else str(error))):
             if said is not None:
                 raise error or ValueError(f"process {rank} stopped: {said}")
+
+    def leave(self) -> None:
+        """Exchange nothing any more; models that are shared are of no use from then on.
+
+        Whoever holds the group of processes last waits for its threads to end, and one of them may be waiting for
+        Python's lock, to free a tensor of the last exchange. Python's own handle of the group gives the lock up for
+        that long. What DDP holds of it in C++ does not, and the process would never end: so DDP lets go first.
+        """
+        if self.count == 1:
+            return
+        for module in self._shared:
+            module.reducer = module.logger = None
+        self._shared.clear()
+        distributed.destroy_process_group()
 
 
 @contextmanager
@@ -78,10 +94,10 @@ def joined(threads: int | None, deterministic: bool) -> Iterator[Ranks]:
         torch.use_deterministic_algorithms(True)
     if count > 1:
         distributed.init_process_group("cpu:gloo,cuda:nccl" if cuda else "gloo")
+    ranks = Ranks(int(os.environ.get("RANK", "0")), count, device)
     try:
-        yield Ranks(int(os.environ.get("RANK", "0")), count, device)
+        yield ranks
     finally:
-        if count > 1:
-            distributed.destroy_process_group()
+        ranks.leave()
         torch.set_num_threads(before)
         torch.use_deterministic_algorithms(exact)

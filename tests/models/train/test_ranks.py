@@ -81,3 +81,11 @@ def test_what_is_wrong_stops_both(datasets, tmp_path):
     done = both(None, "finetune", str(path))
     assert done.returncode != 0
     assert "batch.rows is 9, over all processes, and there are 2" in done.stderr
+
+
+@pytest.mark.parametrize("words", [[], ["fails"]])
+def test_processes_end_though_the_last_exchange_is_not_over(words):
+    """It is freed by a thread, which needs Python's lock for that: who waits for the thread must not hold it."""
+    done = both("tests.models.train.leaving", *words, seconds=30)
+    assert done.returncode == len(words), done.stderr
+    assert done.stderr.count("ValueError: the second fails") == len(words)
