@@ -22,6 +22,8 @@ from models.stream.shards import Split
 from models.stream.shipping import Packer, unpack
 
 T = TypeVar("T")
+_LOST = (ConnectionError, FileNotFoundError, EOFError)
+"""What reading from a worker that is gone raises, beside torch's own RuntimeError."""
 STATE_VERSION = 1
 _ROWS_AT_ONCE, _BYTES_AT_ONCE, _BATCHES_AT_ONCE = 1024, 1 << 24, 32
 """What is a handful of batches, which a worker ships at once: as soon as it has so many rows, of so many bytes in the
@@ -255,14 +257,21 @@ def _as_it_is(value: Any) -> Any:
 
 def _shipped(loader: DataLoader[Any]) -> Iterator[Any]:
     """What workers ship. Torch tells one that died, or the connection to it breaks; what is raised in a worker comes as
-    an error of that type, whose text begins "Caught"."""
+    an error of that type, whose text begins "Caught".
+
+    Torch's frames hold the workers, and are in a circle with an error that came from one: workers that are left to
+    the garbage collector are not told to end, for it closes their queues first, and are waited for 5 seconds each.
+    So errors go on without those frames, and workers end here; the text of an error has the worker's own traceback.
+    """
     try:
         for memory, packed in loader:
             yield from unpack(memory, packed)
-    except (RuntimeError, ConnectionError, FileNotFoundError, EOFError) as error:
+    except Exception as error:
+        error.__traceback__ = None
         said, torchs = str(error), isinstance(error, RuntimeError)
-        if said.startswith("Caught ") or (torchs and not said.startswith("DataLoader worker")):
-            raise
+        lost = said.startswith("DataLoader worker") if torchs else isinstance(error, _LOST)
+        if said.startswith("Caught ") or not lost:
+            raise error
         raise WorkerError(
             f"a worker process of the loader was killed or crashed ({error}): often memory ran out, of the machine or "
             "in /dev/shm; take fewer workers, or none. The loader's state is good: the next loop goes on after the "

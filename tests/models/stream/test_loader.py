@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import gc
 import json
+import multiprocessing
 import os
 import random
 import signal
@@ -435,6 +437,20 @@ def failing(rows: Rows) -> Rows:
 def test_what_fails_in_a_worker_is_told(split: Split) -> None:
     with pytest.raises(ValueError, match="no rows like these"):
         next(iter(Loader(split, 8, workers=2, collate=failing)))
+
+
+@pytest.mark.parametrize(("collate", "error"), [(failing, ValueError), (killed, WorkerError)])
+def test_workers_end_with_the_error_of_one(split: Split, collate: Any, error: type[Exception]) -> None:
+    """Without the garbage collector, which would wait for them 5 seconds each, whenever it comes."""
+    before = set(multiprocessing.active_children())
+    gc.disable()
+    try:
+        with pytest.raises(error):
+            for _ in Loader(split, 1, order="sequential", workers=2, collate=collate):
+                pass
+        assert set(multiprocessing.active_children()) <= before
+    finally:
+        gc.enable()
 
 
 def padded(rows: Rows) -> dict[str, Any]:
