@@ -46,8 +46,7 @@ class Best:
     def __init__(self, recipe: Recipe, model: Bert, metadata: Mapping[str, Any]) -> None:
         """`metadata`: of the dev split. Raises RecipeError for a score that this task does not have."""
         self.name, self._out = recipe.best, Path(recipe.out)
-        known = scores_of(model, metadata)
-        if self.name is not None and self.name not in known:
+        if self.name is not None and self.name not in (known := scores_of(model, metadata)):
             raise RecipeError(
                 f"best: {self.name!r} is no score of task {model.task.name!r} here; its scores: {', '.join(known)}"
             )

@@ -92,6 +92,13 @@ def test_without_it_the_model_is_the_last(datasets, tmp_path, monkeypatch, histo
     assert all("best_step" not in line for line in metrics(out))
 
 
+def test_tags_need_no_dev_split(datasets, tmp_path):
+    """Whose labels would tell which scores there are."""
+    data = {"folder": str(datasets["tag"])}
+    out, _ = run(tmp_path, task="tag", data=data, optim={"lr": 1e-3, "steps": 1})
+    assert checkpoint.load(out / "model").task.name == "tag"
+
+
 def files_of(out):
     return sorted(path.name for path in (out / "best").iterdir())
 
