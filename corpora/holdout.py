@@ -17,12 +17,12 @@ def side(shares: Mapping[str, float], text: str) -> str | None:
     """The split of `shares` that holds the text; None: the one whose files it stands in.
 
     Args:
-        shares: name of each split to the share of texts that it takes, at most 1 in all.
+        shares: name of each split to the share of texts that it takes, less than 1 in all.
     """
     # Lone surrogates are refused later, as a reject on one side.
     digest = hashlib.blake2b(text.encode("utf-8", "surrogatepass"), digest_size=_BYTES).digest()
     place, edge = int.from_bytes(digest, "big") / 2 ** (8 * _BYTES), 0.0
-    for split, share in shares.items():
+    for split, share in sorted(shares.items()):  # in whatever order the config names them
         edge += share
         if place < edge:
             return split

@@ -90,9 +90,9 @@ def against_layout(dedup: DedupConfig, layout: InputConfig, task: Task) -> tuple
         return None
     same = other.format in (None, layout.format)
     # Source tokens stand in the text of a labelled sequence, so it is read as one, and a question that is to be asked
-    # is the second text; other labels do not matter.
+    # is the second text; other labels do not matter, nor what own splits are for.
     as_task: Task = task if same and task in ("tag", "seq2seq") else "pretrain"
-    unused = {"score", "id", "holdout"} if as_task == "tag" else {"score", "id", "label", "holdout"}
+    unused = {"score", "id", "train_splits", "holdout", *(() if as_task == "tag" else ("label",))}
     own = layout.model_dump(exclude=unused, exclude_unset=True) if same else {}
     said = {key: value for key, value in other.model_dump().items() if value is not None}
     try:

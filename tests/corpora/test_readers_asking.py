@@ -138,6 +138,7 @@ def test_one_text_in_any_order_is_on_one_side() -> None:
     shares = {"dev": 0.1, "test": 0.2}
     sides = [side(shares, f"text {i}") for i in range(20_000)]
     assert sides[:3] == [side(shares, f"text {i}") for i in range(3)]
+    assert sides == [side({"test": 0.2, "dev": 0.1}, f"text {i}") for i in range(20_000)]
     found = Counter(sides)
     assert abs(found["dev"] - 2_000) < 200 and abs(found["test"] - 4_000) < 300  # five standard deviations
     assert side({"dev": 0.1}, "a") in (None, "dev") and side({}, "a") is None

@@ -74,6 +74,14 @@ def test_questions_to_be_asked_are_read_as_such_and_whole() -> None:
     assert (task, found.context, found.sources) == ("seq2seq", 99, {AGAINST: ["b.json"]})
 
 
+@pytest.mark.parametrize("task", ["span", "seq2seq"])
+def test_the_other_corpus_does_not_train(task: str) -> None:
+    """Whatever own splits are said to; it has none of them."""
+    own = InputConfig(format="squad", files={"a": ["a.json"]}, train_splits=["a"], holdout={"dev": 0.1})
+    found, _ = layout("b.json", task, own)
+    assert not found.trains(AGAINST)
+
+
 @pytest.mark.parametrize(
     ("against", "message"),
     [
