@@ -61,7 +61,7 @@ EXPERIMENTS = {
         "medical-ner.yaml",
         ("evaluate", "--split", "test"),
         "eval-test",
-        ("entity_f1", "precision", "recall"),
+        ("entity_f1", "entity_precision", "entity_recall"),
         (
             # As in the paper, K-BERT begins from weights that were pretrained on text alone.
             Line("without graph", (), NO_GRAPH),
@@ -174,7 +174,8 @@ def table(name: str, jobs: int, more: tuple[str, ...]) -> None:
         for number in numbers:
             for ahead in range(number, min(number + jobs, len(numbers))):
                 if ahead not in before:
-                    before[ahead] = pool.submit(pretrain, name, ahead, more)
+                    own = experiment.lines[ahead].pretrained is not None
+                    before[ahead] = pool.submit(pretrain, name, ahead, more) if own else before[ahead - 1]
             found += [
                 pool.submit(after, before[number], finetune, name, number, seed, more) for seed in SEEDS
             ]

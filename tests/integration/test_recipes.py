@@ -10,6 +10,7 @@ import io
 import json
 import os
 import re
+import runpy
 import shlex
 import shutil
 import subprocess
@@ -29,7 +30,9 @@ from corpora.layout import InputConfig
 from models import checkpoint
 from models.commands import _TASKS
 from models.evaluate.evaluation import MAIN, columns_of, evaluate
+from models.evaluate.texts import text_scores
 from models.stream.open import open_split
+from models.train.best import SCORES
 from models.train.data import make_collator, open_rows
 from models.train.loop import train
 from models.train.parts import make_model
@@ -126,6 +129,38 @@ def test_commands_of_a_header_are_right(path: Path, monkeypatch: pytest.MonkeyPa
             continue
         recipe = load_recipe(words[0], given(words, "--set"))
         assert recipe.task in _TASKS.get(command, [recipe.task])
+
+
+def test_tables_are_of_scores_that_there_are() -> None:
+    """What runs for hours must not fall over a name at its end."""
+    for one in runpy.run_path(str(RECIPES / "real/figures.py"))["EXPERIMENTS"].values():
+        recipe = load_recipe(RECIPES / "real" / one.recipe)
+        texts = set(text_scores(["a b"], ["a b"]))
+        assert set(one.scores) <= (texts if one.measure[0] == "generate" else set(SCORES[recipe.task]))
+
+
+@pytest.mark.parametrize("jobs", [1, 2, 9])
+def test_no_run_of_a_table_begins_before_its_weights_are_there(
+    jobs: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    figures = runpy.run_path(str(RECIPES / "real/figures.py"))
+    trained: set[int] = set()
+
+    def pretrain(name: str, number: int, more: tuple[str, ...]) -> None:
+        if figures["EXPERIMENTS"][name].lines[number].pretrained is not None:
+            time.sleep(0.05)
+            trained.add(number)
+
+    def finetune(name: str, number: int, seed: int, more: tuple[str, ...]) -> dict[str, float]:
+        assert int(figures["weights"](name, number).name.partition("-")[0]) in trained
+        return dict.fromkeys(figures["EXPERIMENTS"][name].scores, float(seed))
+
+    names = figures["table"].__globals__  # its own: run_path gives a copy
+    monkeypatch.setitem(names, "pretrain", pretrain)
+    monkeypatch.setitem(names, "finetune", finetune)
+    for name in figures["EXPERIMENTS"]:
+        trained.clear()
+        figures["table"](name, jobs, ())
 
 
 @pytest.mark.parametrize(
