@@ -5,6 +5,8 @@ from __future__ import annotations
 import importlib.util
 import json
 import os
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Annotated
 
@@ -16,6 +18,9 @@ _TASKS = {
     "pretrain": ("mlm", "nsp", "pretrain"),
     "finetune": ("mlm", "classify", "regress", "tag", "span", "choice"),
 }
+
+_PEER = ("onnection closed by peer", "onnection reset by peer", "remote process exited")
+"""In what gloo and nccl say when another process is gone."""
 
 RecipePath = Annotated[
     Path, typer.Argument(help="YAML recipe; relative paths in it count from its own folder.")
@@ -162,12 +167,13 @@ def evaluate_(
         "scheme": scheme,
     }
     scores = [f"scores.{name}={json.dumps(value)}" for name, value in given.items() if value is not None]
-    run(
-        load_recipe(recipe, [*(set_ or ()), *scores]),
-        split,
-        model,
-        Console(markup=False, emoji=False, highlight=False),
-    )
+    with _torch_said():
+        run(
+            load_recipe(recipe, [*(set_ or ()), *scores]),
+            split,
+            model,
+            Console(markup=False, emoji=False, highlight=False),
+        )
 
 
 @app.command("generate")
@@ -241,7 +247,8 @@ def generate_(
         "n_best": n_best,
     }
     out, err = (Console(stderr=e, markup=False, emoji=False, highlight=False) for e in (False, True))
-    run(load_recipe(recipe, list(set_ or ())), split, model, settings, out, err)
+    with _torch_said():
+        run(load_recipe(recipe, list(set_ or ())), split, model, settings, out, err)
 
 
 def _train(command: str, path: Path, changes: list[str] | None, out: str | None, overwrite: bool) -> None:
@@ -265,16 +272,35 @@ def _train(command: str, path: Path, changes: list[str] | None, out: str | None,
         with console.status("loading torch and transformers"):  # on a terminal alone
             _quiet()
             from models.train.loop import train
-        made = train(recipe, console, overwrite=overwrite)
+        with _torch_said():
+            made = train(recipe, console, overwrite=overwrite)
     except RecipeError as error:
         raise RecipeError(f"recipe {path}: {error}") from None
-    except RuntimeError as error:
-        if type(error).__name__ != "OutOfMemoryError":  # torch's: it may not be loaded yet
-            raise
-        first = str(error).splitlines()[0]
-        raise MemoryError(f"{first} Lower batch.rows, or raise batch.accumulate") from None
     if os.environ.get("RANK", "0") == "0":
         Console(markup=False, emoji=False, highlight=False, soft_wrap=True).print(f"trained model: {made}")
+
+
+@contextmanager
+def _torch_said() -> Iterator[None]:
+    """Of torch's errors, those that are no fault of the program, as what they mean; others go on as they are."""
+    try:
+        yield
+    except RuntimeError as error:
+        first = (str(error).splitlines() or [""])[0]
+        if type(error).__name__ == "OutOfMemoryError":  # torch's: it may not be loaded yet
+            raise MemoryError(f"{first} Lower batch.rows, or raise batch.accumulate") from None
+        if first.startswith("DataLoader worker"):  # torch's handler raises it wherever the program is
+            raise OSError(
+                f"a process that reads ahead was killed or crashed ({first}): often memory ran out, of the machine or "
+                "in /dev/shm; take fewer `workers`, or none. Training goes on from its last checkpoint when it is run "
+                "again"
+            ) from None
+        if any(sign in first for sign in _PEER):
+            raise OSError(
+                "another process of the run ended: what it said tells why. Training goes on from its last checkpoint "
+                "when it is run again"
+            ) from None
+        raise
 
 
 def _need_torch() -> None:

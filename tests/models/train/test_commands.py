@@ -8,6 +8,7 @@ import sys
 from importlib.metadata import entry_points
 
 import pytest
+import torch
 
 from models import commands
 
@@ -65,3 +66,48 @@ def test_what_is_quickly_seen_is_said_before_torch_is_loaded(tmp_path):
     )
     done = subprocess.run([sys.executable, "-c", code, path], capture_output=True, text=True, check=True)
     assert "data.folder: there is no folder" in done.stdout and done.stdout.endswith("writes one False\n")
+
+
+PAIR = (
+    "[/pytorch/third_party/gloo/gloo/transport/tcp/pair.cc:547] Connection closed by peer [127.0.0.1]:40441"
+)
+
+
+@pytest.mark.parametrize(
+    "error, means, said",
+    [
+        (
+            torch.OutOfMemoryError("CUDA out of memory. Tried to allocate 2 GiB.\nMore"),
+            MemoryError,
+            "batch.rows",
+        ),
+        (
+            RuntimeError("DataLoader worker (pid 77) is killed by signal: Killed. "),
+            OSError,
+            "pid 77.*`workers`",
+        ),
+        (RuntimeError(PAIR), OSError, "another process of the run ended"),
+        (torch.distributed.DistBackendError(PAIR), OSError, "another process of the run ended"),
+    ],
+)
+@pytest.mark.parametrize("command", ["finetune", "evaluate"])
+def test_errors_of_torch_that_are_no_faults_are_told(
+    datasets, tmp_path, monkeypatch, command, error, means, said
+):
+    from models.train import evaluating, loop
+    from tests.models.train.recipes import write
+
+    def failing(*given, **named):
+        raise error
+
+    monkeypatch.setattr(loop, "train", failing)
+    monkeypatch.setattr(evaluating, "run", failing)
+    path = write(tmp_path, task="tag", data={"folder": str(datasets["tag"])}, optim={"steps": 1})
+    with pytest.raises(means, match=said) as raised:
+        getattr(commands, f"{command}_" if command == "evaluate" else command)(path)
+    assert "\n" not in str(raised.value)
+
+
+def test_other_errors_of_torch_keep_their_traceback():
+    with pytest.raises(RuntimeError, match="shapes"), commands._torch_said():
+        raise RuntimeError("shapes do not fit")
