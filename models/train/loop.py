@@ -10,6 +10,7 @@ from a checkpoint does what it would have done. (With another number of ranks dr
 from __future__ import annotations
 
 import contextlib
+import functools
 import itertools
 import math
 import time
@@ -19,7 +20,7 @@ from typing import Any, NoReturn, TypeVar
 
 import torch
 from rich.console import Console
-from torch import Tensor
+from torch import Tensor, nn
 
 from models.evaluate.evaluation import columns_of, evaluate
 from models.output import Output
@@ -120,12 +121,16 @@ class _Run:
             self.begin, window = found.step, found.window
             self.best.go_on(found.best)
         prepare(self.model, recipe)
-        self.module = ranks.shared(self.model)
         self.log = Log(self.out, console, recipe, self.begin, self.steps, quiet=not ranks.first)
         self.log.window = window or self.log.window
         self.facts = facts(recipe, self.model, collator, self.steps, split, ranks)
         goes_on = f"going on after step {self.begin:,} of {self.steps:,} ({newest})" if newest else None
         self.told = list(opening(recipe, self.model, ranks, self.loader.describe(), goes_on, compared))
+
+    @functools.cached_property
+    def module(self) -> nn.Module:
+        """The model as all processes have it. All of them take part in making it, so only once none can fail alone."""
+        return self.ranks.shared(self.model)
 
     def take(self, overwrite: bool) -> None:
         """Make the folder this run's, and tell what is about to be done."""

@@ -83,6 +83,16 @@ def test_what_is_wrong_stops_both(datasets, tmp_path):
     assert "batch.rows is 9, over all processes, and there are 2" in done.stderr
 
 
+def test_one_that_lacks_a_file_stops_both(datasets, tmp_path):
+    """Machines need not hold the same: the others must not wait for it to share the model with them."""
+    data = {"folder": str(datasets["classify"])}
+    path = write(tmp_path, task="classify", data=data, optim={"lr": 1e-3, "steps": 2})
+    done = both("tests.models.train.unlike", "finetune", str(path), seconds=60)
+    assert done.returncode == 1, done.stderr
+    assert "process 1 stopped: this machine has no such file" in done.stderr
+    assert "Traceback" not in done.stderr and not (tmp_path / "out").exists()
+
+
 @pytest.mark.parametrize("words", [[], ["fails"]])
 def test_processes_end_though_the_last_exchange_is_not_over(words):
     """It is freed by a thread, which needs Python's lock for that: who waits for the thread must not hold it."""

@@ -1,0 +1,15 @@
+"""`treegraft` in two processes, the second of which cannot read what the first can."""
+
+import os
+
+from models.train import loop
+from pipelines.cli import main
+
+if os.environ["RANK"] == "1":
+
+    def missing(*arguments: object) -> None:
+        raise OSError("this machine has no such file")
+
+    loop.make_optimizer = missing
+
+main()
