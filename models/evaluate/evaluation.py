@@ -35,17 +35,6 @@ MEASURES: dict[str, Measure] = {
     "choice": CHOICE,
 }
 """By task of a model."""
-MAIN = {
-    "mlm": "loss",
-    "pretrain": "loss",
-    "nsp": "accuracy",
-    "classify": "accuracy",
-    "regress": "spearman",
-    "tag": "entity_f1",
-    "span": "f1",
-    "choice": "accuracy",
-}
-"""By task the score that is told of first; a `loss` is better where it is lower."""
 METRICS, PREDICTIONS = "metrics.json", "predictions.jsonl"
 _ROWS_AT_ONCE = 4096
 
