@@ -62,8 +62,16 @@ def opening(
     device = ranks.device.type
     how = f"{ranks.count} x {device}" if ranks.count > 1 else device
     size = f"{sum(weight.numel() for weight in model.parameters()) / 1e6:,.1f} million weights"
+    kept = {name: value for name, value in model.options.items() if value is not None}
     begins = f"{recipe.model} {recipe.task}: {size} · {how}, {recipe.precision} · {stream}"
     yield f"{goes_on} · {how}, {recipe.precision}" if goes_on else begins
+    if switched := {name: value for name, value in model.settings.items() if value != kept.get(name, value)}:
+        told = (
+            f"{name}: {str(value).lower() if isinstance(value, bool) else value}"
+            + ("" if name in recipe.options else f" (as {recipe.init} was saved)")
+            for name, value in switched.items()
+        )
+        yield f"options {', '.join(told)}"
     if len(model.parts) > 1:
         yield f"loss = {added_up(model)}"
     if device == "cpu" and recipe.precision == "bf16" and _slow_in_half():

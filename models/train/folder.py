@@ -43,6 +43,11 @@ def held(out: Path, recipe: Recipe, overwrite: bool) -> Iterator[Path | None]:
         StateError: the folder is in use, another recipe's, or not of a run.
     """
     _usable(out)
+    if overwrite and recipe.init is not None and Path(recipe.init).resolve().is_relative_to(out.resolve()):
+        raise StateError(
+            f"init: {recipe.init} lies in out, which --overwrite deletes; a kill before the first checkpoint would "
+            "lose both: name another folder (--out)"
+        )
     made = [folder for folder in (out, *out.parents) if not folder.exists()]
     out.mkdir(parents=True, exist_ok=True)
     with (out / _LOCK).open("w") as lock:
@@ -80,6 +85,8 @@ def begin(out: Path, recipe: Recipe, overwrite: bool, facts: Mapping[str, Any]) 
     if (out / _GONE).exists():
         for name in (RUN, CHECKPOINTS, BEST, MODEL, METRICS, _CURVES, _BOARD):
             remove(out / name)
+        for told in (*out.glob("eval-*"), *out.glob("generate-*")):  # of weights that are gone
+            remove(told)
     if not (out / RECIPE).exists() or not _learned(out):
         _write(out / RECIPE, recipe.lasting())
     remove(out / _GONE)

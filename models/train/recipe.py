@@ -135,9 +135,10 @@ class Recipe(Section):
     """What is learned: masked tokens (`mlm`), next sentences (`nsp`), or both (`pretrain`); else what the dataset's
     rows are labelled for. Targets of seq2seq rows are learned by `model: unilm` under `task: mlm`."""
     options: dict[str, Any] = {}
-    """Options of the model, switches of ablations. kbert: `graph`, `soft_positions`, `visible_matrix`; unilm: `lm`,
-    `types`; sgnet: `direction`, `alpha`, `aggregation`, `softmax`; ambert: `variant`, `granularity`, `agreement`
-    (0.01 where masked tokens alone taught small weights)."""
+    """Options of the model, switches of ablations; default: those that `init` was saved with. kbert: `graph`,
+    `soft_positions`, `visible_matrix`; unilm: `lm`, `types`; sgnet: `direction`, `alpha`, `aggregation`,
+    `softmax`; ambert: `variant`, `granularity`, `agreement` (0.01 where masked tokens alone taught small
+    weights)."""
     init: str | None = None
     """Checkpoint to begin from: a folder (such as `model` in the `out` of another run) or an id on the hub."""
     new: New | None = None

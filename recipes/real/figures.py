@@ -5,7 +5,7 @@ python recipes/real/figures.py                       # all of them: hours on two
 
 The datasets are made first, by the commands in data/*.yaml. All models are 4 layers of 256. A system is pretrained
 once, on the training text of its dataset; then each seed fine-tunes it, with a head and an order of its own. Runs
-lie in out/figures; one that was stopped goes on, one that is finished is only read.
+lie in out/figures; one that was stopped goes on, one that is finished is not run again, another's is refused.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ import statistics
 import subprocess
 import sys
 from collections.abc import Callable
-from concurrent.futures import Future, ThreadPoolExecutor
+from concurrent.futures import Future, ThreadPoolExecutor, as_completed
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TypeVar
@@ -136,7 +136,7 @@ def weights(name: str, number: int) -> Path:
 def pretrain(name: str, number: int, more: tuple[str, ...]) -> None:
     experiment = EXPERIMENTS[name]
     line, out = experiment.lines[number], weights(name, number)
-    if line.pretrained is None or (out / "model").exists():
+    if line.pretrained is None:
         return
     data = f"data.folder={RUNS.parent / experiment.folder}"
     run("pretrain", str(HERE / "pretrain.yaml"), *settings(data, *line.pretrained, *more), "--out", str(out))
@@ -149,15 +149,13 @@ def finetune(name: str, number: int, seed: int, more: tuple[str, ...]) -> dict[s
     recipe = [str(HERE / experiment.recipe)]
     init = f"init={weights(name, number) / 'model'}"
     recipe += [*settings(init, f"seed={seed}", f"out={out}", *line.finetuned, *more)]
-    if not (out / "model").exists():
-        run("finetune", *recipe)
-    if not measured.exists():
+    run("finetune", *recipe)
+    made = out / "model/model.safetensors"
+    if not measured.exists() or measured.stat().st_mtime < made.stat().st_mtime:
         command, *options = experiment.measure
         run(command, *recipe, *options, *line.measured)
     scores = json.loads(measured.read_text(encoding="utf-8"))["scores"]
-    print(
-        f"{name}, {line.name}, seed {seed}: {scores[experiment.scores[0]]:.4f}", file=sys.stderr, flush=True
-    )
+    sys.stderr.write(f"{name}, {line.name}, seed {seed}: {scores[experiment.scores[0]]:.4f}\n")
     return {score: scores[score] for score in experiment.scores}
 
 
@@ -179,6 +177,10 @@ def table(name: str, jobs: int, more: tuple[str, ...]) -> None:
             found += [
                 pool.submit(after, before[number], finetune, name, number, seed, more) for seed in SEEDS
             ]
+        for one in as_completed([*before.values(), *found]):
+            if one.exception() is not None:
+                pool.shutdown(wait=False, cancel_futures=True)
+                one.result()
     print(f"\n| {name} | " + " | ".join(experiment.scores) + " |")
     print("|---|" + "---|" * len(experiment.scores))
     for number, line in enumerate(experiment.lines):

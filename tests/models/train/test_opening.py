@@ -57,6 +57,18 @@ def test_what_is_added_up_is_said_once(datasets, tmp_path):
     assert "loss = " not in said
 
 
+def test_switches_that_are_not_as_usual_are_said_and_whence_they_come(datasets, tmp_path):
+    keys = {"model": "kbert", "task": "tag", "data": {"folder": str(datasets["tag"])}, "optim": {"steps": 1}}
+    out, said = run(tmp_path / "usual", **keys)
+    assert "options " not in said
+    out, said = run(tmp_path / "switched", **keys, options={"graph": False})
+    assert "\noptions graph: false\n" in said
+    _, said = run(tmp_path / "kept", **keys, init=str(out / "model"))
+    assert f"\noptions graph: false (as {out / 'model'} was saved)\n" in said
+    _, said = run(tmp_path / "back", **keys, init=str(out / "model"), options={"graph": True})
+    assert "options " not in said
+
+
 @pytest.mark.parametrize(
     "capabilities, slow",
     [

@@ -56,16 +56,19 @@ def test_of_two_processes_one_that_fails_is_enough(datasets, tmp_path):
     assert files_of(out) == before
 
 
-def test_a_run_begins_from_the_model_that_it_overwrites(datasets, tmp_path):
+def test_the_weights_that_a_run_begins_from_are_not_overwritten(datasets, tmp_path):
+    """A kill before its first checkpoint would leave neither the old run nor what the new one begins from."""
     out, _ = run(tmp_path, **keys_of(datasets))
+    before = files_of(out)
     keys = keys_of(datasets, init=str(out / "model"), optim={"lr": 1e-3, "steps": 2})
-    out, said = run(tmp_path, overwrite=True, **keys)
-    assert "going on" not in said and [line["step"] for line in metrics(out) if "lr" in line] == [1, 2]
+    with pytest.raises(StateError, match=r"lies in out, which --overwrite deletes.*--out"):
+        run(tmp_path, overwrite=True, **keys)
+    assert files_of(out) == before
 
 
 @pytest.mark.parametrize("at", range(10))
 def test_a_kill_while_the_old_run_is_deleted_leaves_no_mixture(datasets, tmp_path, monkeypatch, at):
-    """Whichever recipe comes next begins anew, with nothing of the old run; also where other files lie beside it."""
+    """Whichever recipe comes next begins anew, with nothing of the old run, its scores among it."""
 
     class Killed(BaseException):
         pass
@@ -95,7 +98,6 @@ def test_a_kill_while_the_old_run_is_deleted_leaves_no_mixture(datasets, tmp_pat
     out, said = run(tmp_path / "old", **new)
     assert "going on" not in said
     assert same(weights(out), weights(clean)) and metrics(out) == metrics(clean)
-    (out / "eval-dev/metrics.json").unlink()
     assert files_of(out).keys() == files_of(clean).keys()
 
 
