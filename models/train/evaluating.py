@@ -100,7 +100,7 @@ def _spelled(result: Result, folder: str) -> Result:
 def asked(recipe: Recipe, split: str | None, model: str | None) -> tuple[str, str]:
     """The model's folder and the split.
 
-    Raises RecipeError where no split is named, no model was trained, or the folder is of another model or task.
+    Raises RecipeError where no split is named, no model was trained, or the folder is of none or another model or task.
     """
     split = split or recipe.data.dev
     if split is None:
@@ -110,7 +110,10 @@ def asked(recipe: Recipe, split: str | None, model: str | None) -> tuple[str, st
         raise RecipeError(
             f"{source} is not there: train the recipe's model first, or name another with --model"
         )
-    saved = getattr(checkpoint.read_config(source), "treegraft", None)
+    try:
+        saved = getattr(checkpoint.read_config(source), "treegraft", None)
+    except checkpoint.CheckpointError as error:
+        raise RecipeError(str(error)) from error
     saved = saved if isinstance(saved, Mapping) else {}
     for key in ("model", "task"):
         mine, its = getattr(recipe, key), saved.get(key)

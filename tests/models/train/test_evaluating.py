@@ -85,6 +85,8 @@ def test_what_is_wrong_is_said(datasets: Datasets, tmp_path: Path) -> None:
         evaluated(recipe)
     with pytest.raises(RecipeError, match="model is not there: train the recipe's model first"):
         evaluated(recipe, split="dev")
+    with pytest.raises(RecipeError, match="nowhere"):
+        evaluated(recipe, split="dev", model=str(tmp_path / "nowhere"))
     recipes.run(tmp_path, task="classify", data=data, optim={"steps": 1})
     tokenizer = tmp_path / "out/model/tokenizer.json"
     read = json.loads(tokenizer.read_text(encoding="utf-8"))
