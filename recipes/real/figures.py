@@ -53,7 +53,7 @@ class Experiment:
 
 
 NO_GRAPH = ("options.graph=false",)
-UNILM = ("model=unilm", "masking={part: all, rate: 0.15, units: ngram}")
+UNILM = ("model=unilm", "masking={part: all, rate: 0.15, units: ngram}", "optim.epochs=10")
 AMBERT = ("model=ambert", "options.agreement=0.01")
 EXPERIMENTS = {
     "medical-ner": Experiment(
