@@ -83,6 +83,8 @@ def explain(error: ValidationError, root: type[BaseModel], written: Mapping[str,
         elif item["type"] == "missing":
             message = f"this key must be written{written.get('.'.join(place), '')}"
         elif item["type"] != "value_error":
+            if item["type"] == "model_type":  # pydantic's words name a class
+                message = "expected keys and their values (leave it out for the defaults)"
             message = f"{message}, found {item['input']!r}"
             choices = re.findall(r"'([^']*)'", str(item.get("ctx", {}).get("expected", "")))
             if near := difflib.get_close_matches(str(item["input"]), choices, n=1):

@@ -54,7 +54,7 @@ def pretrain(recipe: RecipePath, set_: Set = None, out: Out = None, overwrite: O
 
     \b
         model: bert             # or unilm, ambert; kbert and sgnet begin from BERT's weights
-        task: pretrain          # masked tokens and next sentences; mlm: the first (kbert, sgnet: mlm alone)
+        task: pretrain          # masked tokens and next sentences; mlm: the first (kbert, sgnet, ambert: mlm alone)
         new: {layers: 4, width: 256, heads: 4}   # or init: CHECKPOINT
         data: {folder: out/my}  # or several, [{folder: out/a, weight: 2}, ...]
         batch: {rows: 64}       # or tokens: 16384; accumulate: 4 saves memory
@@ -113,6 +113,7 @@ def finetune(recipe: RecipePath, set_: Set = None, out: Out = None, overwrite: O
 def evaluate_(
     recipe: RecipePath,
     set_: Set = None,
+    out: Out = None,
     split: Annotated[
         str | None, typer.Option(help="Split to evaluate on. Default: the recipe's data.dev.")
     ] = None,
@@ -169,7 +170,7 @@ def evaluate_(
     scores = [f"scores.{name}={json.dumps(value)}" for name, value in given.items() if value is not None]
     with _torch_said():
         run(
-            load_recipe(recipe, [*(set_ or ()), *scores]),
+            load_recipe(recipe, [*_changes(set_, out), *scores]),
             split,
             model,
             Console(markup=False, emoji=False, highlight=False),
@@ -180,6 +181,7 @@ def evaluate_(
 def generate_(
     recipe: RecipePath,
     set_: Set = None,
+    out: Out = None,
     split: Annotated[
         str | None, typer.Option(help="Split whose sources are read. Default: the recipe's data.dev.")
     ] = None,
@@ -246,9 +248,13 @@ def generate_(
         "no_repeat_ngram_size": no_repeat_ngram_size,
         "n_best": n_best,
     }
-    out, err = (Console(stderr=e, markup=False, emoji=False, highlight=False) for e in (False, True))
+    said, err = (Console(stderr=e, markup=False, emoji=False, highlight=False) for e in (False, True))
     with _torch_said():
-        run(load_recipe(recipe, list(set_ or ())), split, model, settings, out, err)
+        run(load_recipe(recipe, _changes(set_, out)), split, model, settings, said, err)
+
+
+def _changes(changes: list[str] | None, out: str | None) -> list[str]:
+    return [*(changes or ()), *([f"out={out}"] if out else ())]
 
 
 def _train(command: str, path: Path, changes: list[str] | None, out: str | None, overwrite: bool) -> None:
@@ -258,7 +264,7 @@ def _train(command: str, path: Path, changes: list[str] | None, out: str | None,
     from models.train.folder import check_free
     from models.train.reading import RecipeError, check_folders, load_recipe
 
-    recipe = load_recipe(path, list(changes or ()) + ([f"out={out}"] if out else []))
+    recipe = load_recipe(path, _changes(changes, out))
     if recipe.task not in _TASKS[command]:
         other = next(name for name, tasks in _TASKS.items() if recipe.task in tasks)
         raise RecipeError(

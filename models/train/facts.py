@@ -5,6 +5,7 @@ from __future__ import annotations
 import itertools
 from collections.abc import Iterator, Sequence
 from importlib import metadata as packages
+from pathlib import Path
 from typing import Any
 
 import torch
@@ -50,13 +51,18 @@ def _of_steps(collator: Collator) -> dict[str, Any]:
 
 
 def opening(
-    recipe: Recipe, model: Bert, ranks: Ranks, stream: str, goes_on: str | None, compared: bool
+    recipe: Recipe,
+    model: Bert,
+    ranks: Ranks,
+    stream: str,
+    place: tuple[int, int, Path | None],
+    compared: bool,
 ) -> Iterator[str]:
     """Lines that tell what is about to be done.
 
     Args:
         stream: what is read, as the loader describes it.
-        goes_on: where the run goes on from; None: it begins.
+        place: steps that are done, steps in all, and the checkpoint that the run goes on from; None: it begins.
         compared: whether the tokens of `init` are known to be the dataset's.
     """
     device = ranks.device.type
@@ -64,7 +70,11 @@ def opening(
     size = f"{sum(weight.numel() for weight in model.parameters()) / 1e6:,.1f} million weights"
     kept = {name: value for name, value in model.options.items() if value is not None}
     begins = f"{recipe.model} {recipe.task}: {size} · {how}, {recipe.precision} · {stream}"
-    yield f"{goes_on} · {how}, {recipe.precision}" if goes_on else begins
+    done, steps, newest = place
+    goes_on = (
+        f"{'finished before:' if done == steps else 'going on after'} step {done:,} of {steps:,} ({newest})"
+    )
+    yield f"{goes_on} · {how}, {recipe.precision}" if newest else begins
     if switched := {name: value for name, value in model.settings.items() if value != kept.get(name, value)}:
         told = (
             f"{name}: {str(value).lower() if isinstance(value, bool) else value}"
@@ -76,7 +86,7 @@ def opening(
         yield f"loss = {added_up(model)}"
     if device == "cpu" and recipe.precision == "bf16" and _slow_in_half():
         yield "precision: bf16 is slower than fp32 on this processor, which has neither AMX nor AVX512-BF16"
-    if recipe.init is None or goes_on:
+    if recipe.init is None or newest:
         return
     if model.drawn:
         yield f"not in {recipe.init}, so begun anew: {', '.join(grouped(model.drawn))}"

@@ -124,8 +124,8 @@ class _Run:
         self.log = Log(self.out, console, recipe, self.begin, self.steps, quiet=not ranks.first)
         self.log.window = window or self.log.window
         self.facts = facts(recipe, self.model, collator, self.steps, split, ranks)
-        goes_on = f"going on after step {self.begin:,} of {self.steps:,} ({newest})" if newest else None
-        self.told = list(opening(recipe, self.model, ranks, self.loader.describe(), goes_on, compared))
+        place = (self.begin, self.steps, newest)
+        self.told = list(opening(recipe, self.model, ranks, self.loader.describe(), place, compared))
 
     @functools.cached_property
     def module(self) -> nn.Module:

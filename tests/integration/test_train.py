@@ -60,7 +60,7 @@ def test_from_raw_text_to_a_classifier(home: Path) -> None:
         "tokenizer.json",
     }
     again = treegraft(*finetune, cwd=home)
-    assert again.returncode == 0 and "going on after step 60 of 60" in again.stderr
+    assert again.returncode == 0 and "finished before: step 60 of 60" in again.stderr
     wrong = treegraft("pretrain", "recipes/bert-reviews.yaml", cwd=home)
     assert wrong.returncode == 2 and "run `treegraft finetune`" in wrong.stderr
     other = treegraft(*finetune, "--set", "seed=1", cwd=home)

@@ -44,7 +44,7 @@ def test_a_recipe_that_cannot_run_leaves_the_old_run_as_it_was(datasets, tmp_pat
         run(tmp_path, overwrite=True, **keys)
     assert files_of(out) == before
     _, said = run(tmp_path, **keys_of(datasets))
-    assert "going on after step 3 of 3" in said
+    assert "finished before: step 3 of 3" in said
 
 
 def test_of_two_processes_one_that_fails_is_enough(datasets, tmp_path):

@@ -96,6 +96,11 @@ def test_an_id_on_the_hub_is_no_path(tmp_path):
         ("out:", "eval_every: 3\nout:", "name the split"),
         ("out:", "dropout: 0\nout:", "of a model from scratch write new.dropout, and drop dropout"),
         ("out:", "dropout: 1.5\nout:", "dropout: Input should be less than or equal to 1, found 1.5"),
+        (
+            "mlm",
+            "span\nscores: null",
+            "scores: expected keys and their values (leave it out for the defaults), found None",
+        ),
         ("mlm", "span\nscores: {scrip: cmrc}", "scores.scrip: unknown key; did you mean 'script'?"),
         (
             "mlm",
