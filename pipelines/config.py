@@ -7,6 +7,7 @@ the config file, so a run gives the same bytes from any working directory.
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Annotated, Any, Literal, get_args
@@ -26,7 +27,7 @@ from pipelines.phrases.config import PhrasesConfig
 from pipelines.section import ConfigError, Count, Fraction, Section
 from pipelines.vocab.config import VocabConfig
 
-__all__ = ["Config", "ConfigError", "load_config", "reference", "resolve"]
+__all__ = ["Config", "ConfigError", "as_named", "load_config", "reference", "resolve"]
 
 _FORMAT_TASKS: dict[str, tuple[Task, ...]] = {
     "text": ("pretrain",),
@@ -290,6 +291,13 @@ def resolve(config_path: str | Path, path: str) -> str:
     if is_uri(path):
         return path
     return str(Path(config_path).resolve().parent / path)
+
+
+def as_named(config_path: str | Path, path: str) -> str:
+    """A path from where we are as the config would say it: relative ones count from its folder."""
+    if is_uri(path) or Path(path).is_absolute():
+        return path
+    return os.path.relpath(path, Path(config_path).parent)
 
 
 def reference() -> Iterator[tuple[str, str, str]]:

@@ -33,6 +33,7 @@ from pipelines.graphs import compiled_graph
 from pipelines.options import Options
 from pipelines.settings import annotate_settings
 from pipelines.view.legible import legible
+from pipelines.vocab.result import refuse_unnamed
 
 ANNOTATED = "annotated"
 
@@ -243,6 +244,7 @@ def dedup(config: Config, config_path: str, options: Options) -> Drops:
 
 def check(config: Config, config_path: str, options: Options) -> None:
     """What stage 2 needs, before any work: what is wrong raises ConfigError, what is odd is told."""
+    refuse_unnamed(config, config_path, options.out)
     Encode.check(config, config_path)
     _warn(unused_phrases(config, config_path), options)
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-from pathlib import Path
 from typing import Annotated
 
 import typer
@@ -19,6 +18,7 @@ from pipelines.command_line import (
     Workers,
     start,
 )
+from pipelines.config import as_named
 from pipelines.display import make_console
 from pipelines.view.legible import legible
 
@@ -69,7 +69,7 @@ def phrases(
     if result.phrases:
         _err.print(
             f"next: in the config, encode.columns: [coarse] and encode.coarse.phrases: "
-            f"{legible(_from_config(lexicon, config))}; then treegraft vocab {legible(str(config))}",
+            f"{legible(as_named(config, lexicon))}; then treegraft vocab {legible(str(config))}",
             soft_wrap=True,
         )
 
@@ -113,7 +113,7 @@ def vocab(
     lacking = [
         f"{key}: {legible(path)}"
         for (key, value), path in (
-            (named[side], _from_config(files.join(made.folder, found.file), config))
+            (named[side], as_named(config, files.join(made.folder, found.file)))
             for side, found in done.items()
         )
         if os.path.normpath(value) != os.path.normpath(path)
@@ -121,11 +121,6 @@ def vocab(
     if "coarse" in done and "coarse" not in loaded.encode.columns:
         lacking.append(f"encode.columns: [{', '.join([*loaded.encode.columns, 'coarse'])}]")
     if made.unnamed is not None:
-        lacking.append(f"encode.coarse.phrases: {legible(_from_config(made.unnamed, config))}")
+        lacking.append(f"encode.coarse.phrases: {legible(as_named(config, made.unnamed))}")
     change = f"in the config, {' and '.join(lacking)}; then " if lacking else ""
     _err.print(f"next: {change}treegraft preprocess {legible(str(config))}", soft_wrap=True)
-
-
-def _from_config(path: str, config: Path) -> str:
-    """A path as the config would say it: relative ones count from its folder."""
-    return path if files.is_uri(path) or Path(path).is_absolute() else os.path.relpath(path, config.parent)

@@ -31,12 +31,10 @@ from pipelines.settings import facts_hash
 from pipelines.view.legible import legible
 from pipelines.vocab import show
 from pipelines.vocab.counts import RANGE_ROWS, hash_ranges
-from pipelines.vocab.result import REPORT, Made, read_made, read_report, write_made, write_report
+from pipelines.vocab.result import FOLDER, REPORT, Made, read_made, read_report, write_made, write_report
 from pipelines.vocab.sides import Coarse, Fine, Side
 from pipelines.vocab.steps import CODE_VERSION, Step
 from pipelines.vocab.units import Lookup
-
-FOLDER = "vocab"
 
 
 class Vocabularies:

@@ -26,8 +26,12 @@ from typing import Any
 
 from corpora import files
 from corpora.manifest import MANIFEST
+from pipelines.config import Config, as_named, resolve
 from pipelines.differences import Facts
+from pipelines.section import ConfigError
 
+FOLDER = "vocab"
+"""Below the output"""
 REPORT = "report.json"
 
 
@@ -68,6 +72,27 @@ def read_made(folder: str) -> dict[str, Made]:
         return {}
 
 
+def refuse_unnamed(config: Config, config_path: str, out: str) -> None:
+    """Raise ConfigError where a vocabulary of the config is not there, but one was made of it that it does not name."""
+    encode = config.encode
+    wanted = {"fine": ("encode.tokenizer", encode.tokenizer)}
+    if "coarse" in encode.columns and encode.coarse is not None:
+        wanted["coarse"] = ("encode.coarse.vocab", encode.coarse.vocab)
+    folder = files.join(out, FOLDER)
+    lacking, keys = [], []
+    for side, made in read_made(folder).items():
+        key, named = wanted.get(side, ("", ""))
+        there, path = files.join(folder, made.file), resolve(config_path, named)
+        if path.endswith(".txt") and not files.exists(path) and files.exists(there):
+            lacking.append(f"{key}: file {path} does not exist")
+            keys.append(f"{key}: {as_named(config_path, there)}")
+    if lacking:
+        one = "one" if len(keys) == 1 else "both"
+        raise ConfigError(
+            f"{' and '.join(lacking)}, but `treegraft vocab` made {one}; in the config, {' and '.join(keys)}"
+        )
+
+
 def read_report(folder: str) -> dict[str, Any]:
     """By side, what was found of it."""
     return _read(folder, REPORT)
@@ -89,7 +114,7 @@ def write_report(folder: str, report: Mapping[str, Any]) -> None:
 def _read(folder: str, name: str) -> dict[str, Any]:
     try:
         body = json.loads(files.read_bytes(files.join(folder, name)))
-    except (FileNotFoundError, ValueError, RecursionError):
+    except (FileNotFoundError, NotADirectoryError, ValueError, RecursionError):
         return {}
     return body if isinstance(body, dict) else {}
 

@@ -90,6 +90,29 @@ def test_what_the_config_lacks_is_said(tmp_path: Path) -> None:
     assert not (tmp_path / "out/my/vocab/coarse_vocab.txt").exists()
 
 
+def test_preprocess_names_the_vocabularies_that_were_made_elsewhere(tmp_path: Path) -> None:
+    encode = {"tokenizer": "vocab.txt", "columns": ["coarse"], "coarse": {"vocab": "coarse.txt"}}
+    config = write(tmp_path, documents=20, encode=encode)
+    said = treegraft("preprocess", config.name, cwd=tmp_path)
+    assert said.returncode == 2
+    assert "`treegraft vocab my.yaml` makes it from the corpus" in said.stderr
+    assert treegraft("vocab", config.name, cwd=tmp_path).returncode == 0
+    keys = "encode.tokenizer: out/my/vocab/vocab.txt", "encode.coarse.vocab: out/my/vocab/coarse_vocab.txt"
+    for command in ("preprocess", "encode"):
+        said = treegraft(command, config.name, cwd=tmp_path)
+        assert said.returncode == 2
+        assert f"but `treegraft vocab` made both; in the config, {keys[1]} and {keys[0]}" in said.stderr
+    write(tmp_path, documents=20, encode={**encode, "tokenizer": "out/my/vocab/vocab.txt"})
+    said = treegraft("preprocess", config.name, cwd=tmp_path)
+    assert (
+        f"coarse.txt does not exist, but `treegraft vocab` made one; in the config, {keys[1]}\n"
+        in said.stderr
+    )
+    (tmp_path / "out/my/vocab/coarse_vocab.txt").unlink()
+    said = treegraft("preprocess", config.name, cwd=tmp_path)
+    assert "coarse.txt does not exist; `treegraft vocab my.yaml` makes it" in said.stderr
+
+
 @pytest.mark.heavy
 def test_a_bad_config_is_told_in_one_message(tmp_path: Path) -> None:
     config = write(tmp_path, documents=5, vocab={"fine": {"sise": 9}})
