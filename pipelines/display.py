@@ -12,7 +12,7 @@ from rich.progress import BarColumn, Progress, TaskID, TextColumn, TimeElapsedCo
 from rich.table import Table
 from rich.text import Text
 
-from pipelines.view.reasons import MENTIONS, in_words
+from pipelines.view.reasons import MENTIONS, in_words, of_questions
 
 PLAIN_SECONDS, FIRST_SECONDS = 10.0, 2.0
 """Where output is no terminal, a progress line this often, and the first one so soon."""
@@ -137,7 +137,7 @@ def summary(rows: Mapping[str, Mapping[str, int]]) -> Table:
 def _counter(name: str) -> str:
     if name.startswith("dropped_"):
         return f"{'mentions' if name in MENTIONS else 'branches'} dropped: {in_words(name)}"
-    return name.replace("_", " ")
+    return in_words(name) if of_questions(name) else name.replace("_", " ")
 
 
 def counts(reasons: Mapping[str, int]) -> str:

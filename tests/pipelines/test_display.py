@@ -9,7 +9,7 @@ import pytest
 from rich.console import Console
 
 from pipelines import display
-from pipelines.display import StageProgress
+from pipelines.display import StageProgress, summary
 
 
 def told(
@@ -70,3 +70,11 @@ def test_time_left_runs_down_while_no_block_is_finished(monkeypatch: pytest.Monk
     half = {"words": 9, "blocks": 1, "bytes": 500}
     lines = told(monkeypatch, (0.0, {"words": 1}), (40.0, half), (60.0, half), (90.0, half))
     assert [line.rpartition(" · ")[2] for line in lines] == ["0:40 left", "0:20 left", "0 words/s"]
+
+
+def test_a_summary_says_what_became_of_questions() -> None:
+    """Beside documents and records, "questions without answer 1" alone does not tell whether a row was made."""
+    out = io.StringIO()
+    counters = {"documents": 3, "questions_without_answer": 1, "records": 2}
+    Console(file=out, width=80).print(summary({"train": counters}))
+    assert "questions without an answer, left out │     1 │" in out.getvalue()
