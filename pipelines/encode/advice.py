@@ -15,6 +15,7 @@ _CUT_AT_END = ("classify", "tag", "choice")
 _MOST = 0.5
 _FEW_DOCUMENTS = 2
 _MOSTLY = 0.9
+_MANY_UNKNOWN = 0.1
 _LONGER_DOCUMENTS = {
     "text": {
         "blank_line": "if blank lines stand between sentences, set input.document to 'file'",
@@ -49,6 +50,22 @@ def unused_phrases(config: Config, config_path: str) -> list[str]:
 
 def warnings(config: Config, counters: Mapping[str, int]) -> list[str]:
     """What to tell of a run of `config`, from its counters over all splits."""
+    return [*_unknown_branches(counters), *_of_task(config, counters)]
+
+
+def _unknown_branches(counters: Mapping[str, int]) -> list[str]:
+    unknown, tokens = counters.get("unknown_branch_tokens", 0), counters.get("branch_tokens", 0)
+    if unknown <= _MANY_UNKNOWN * tokens:
+        return []
+    return [
+        f"{unknown:,} of {tokens:,} tokens of branches are [UNK] ({unknown / tokens:.1%}): encode.tokenizer lacks "
+        "characters of the graph, and a model learns little from such branches. `treegraft vocab CONFIG --fine "
+        "--overwrite` makes a vocabulary of the text and those characters; a pretrained model needs its own, and a graph "
+        "in its language"
+    ]
+
+
+def _of_task(config: Config, counters: Mapping[str, int]) -> list[str]:
     if config.task == "pretrain":
         return pretrain_warnings(counters, config.encode.pretrain, config.input)
     cut, rows = counters.get("truncated_rows", 0), counters.get("rows", 0)

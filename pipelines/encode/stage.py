@@ -67,7 +67,8 @@ class Encode(Stage):
     task `labels_truncated`, `units_without_pieces`, `truncated_choices`, `targets_cut`, and those of
     `pretrain.pretrain_rows` and `span.span_rows`, with `answers_not_on_tokens` in splits that do not train; with
     words `words_without_tokens`; with the coarse group those of `backoff.coarse_columns`; with
-    the tree group those of `kg.tree.Trees`. Rejects: those of `pipelines.encode.tasks`.
+    the tree group those of `kg.tree.Trees`, `branch_tokens` and `unknown_branch_tokens`. Rejects: those of
+    `pipelines.encode.tasks`.
     """
 
     name = "encode"
@@ -242,7 +243,9 @@ class Encode(Stage):
             if self._tools.matches_words and laid is not None and words is not None:
                 of_segments = columns.segment_words(trunk, laid, words.words)
             trees = self._tools.trees.build(trunk.for_trees(of_segments, windows=task == "span"))
-            out.count(**trees.counters)
+            of_branches = trees.ids[trees.branch > 0]
+            unknown = int((of_branches == tokenizer.unknown_id).sum())
+            out.count(**trees.counters, branch_tokens=len(of_branches), unknown_branch_tokens=unknown)
             found |= columns.tree_columns(trees)
         if made.groups is not None:
             groups = made.groups[start : stop + 1] - low

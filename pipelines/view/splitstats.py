@@ -19,9 +19,9 @@ class SplitStats:
     shards: int = 0
     tally: Counter[str] = field(default_factory=Counter)
     """tokens, text_tokens, unknown, full (rows of `max_length`), coarse_tokens, coarse_text_tokens,
-    coarse_unknown, rows_with_branches, branches, deep_branches (of depth 2), branch_tokens, unlabelled
-    (rows with neither label nor score, of a task that has labels by row); of questions, choices and targets
-    those that `pipelines.view.stats_tasks` names."""
+    coarse_unknown, rows_with_branches, branches, deep_branches (of depth 2), branch_tokens, unknown_in_branches,
+    unlabelled (rows with neither label nor score, of a task that has labels by row); of questions, choices and
+    targets those that `pipelines.view.stats_tasks` names."""
     histograms: dict[str, Histogram] = field(default_factory=dict)
     labels: Counter[str] = field(default_factory=Counter)
     token_labels: Counter[str] = field(default_factory=Counter)

@@ -119,11 +119,12 @@ def _count_rows(split: SplitStats, batch: pa.RecordBatch, meta: dict[str, Any]) 
         split.histogram("coarse tokens").add(np.diff(rows))
         split.tally.update(coarse_tokens=len(coarse), coarse_text_tokens=text, coarse_unknown=unknown)
     if "tree_ids" in names:
-        _count_trees(split, batch, lengths)
+        _count_trees(split, batch, meta.get("special_ids") or {})
     _count_labels(split, batch, meta)
 
 
-def _count_trees(split: SplitStats, batch: pa.RecordBatch, trunk: np.ndarray) -> None:
+def _count_trees(split: SplitStats, batch: pa.RecordBatch, special: dict[str, int]) -> None:
+    ids, _ = sequences(batch, "tree_ids")
     branch, rows = sequences(batch, "tree_branch")
     mention, _ = sequences(batch, "tree_mention")
     soft, _ = sequences(batch, "tree_soft_positions")
@@ -139,11 +140,13 @@ def _count_trees(split: SplitStats, batch: pa.RecordBatch, trunk: np.ndarray) ->
     split.histogram("branch tokens").add(sums(branch > 0, rows))
     if len(at := rows[:-1][np.diff(rows) > 0]):
         split.histogram("highest soft position").add(np.maximum.reduceat(soft, at))
+    _, unknown = _known(ids[branch > 0], special)
     split.tally.update(
         rows_with_branches=rows_with(branches > 0, batch),
         branches=len(triples),
         deep_branches=int((sequences(batch, "branch_parents")[0] > 0).sum()),
         branch_tokens=int((branch > 0).sum()),
+        unknown_in_branches=unknown,
     )
     split.triples.add(triples)
 

@@ -40,6 +40,7 @@ def overview(stats: Stats) -> list[tuple[str, list[str]]]:
     if "branch_tokens" in stats.total.tally:
         lines += _coverage(stats, list(splits.values()))
         add("tokens added by branches", "branch_tokens", "tokens")
+        add("unknown tokens of branches [UNK]", "unknown_in_branches", "branch_tokens")
     lines += _of_questions(stats, list(splits.values()))
     if stats.total.tally["unlabelled"]:
         add(f"{unit} without label", "unlabelled", "rows")

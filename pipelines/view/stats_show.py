@@ -50,7 +50,8 @@ _DRAWN = (
 """Histograms with bars; the others stand in the table of distributions."""
 _IN_OVERVIEW = (
     "tokens", "unknown_tokens", "coarse_tokens", "unknown_coarse_tokens", "coarse_phrases", "coarse_pieces", "rows",
-    "mentions", "mentions_grafted", "branches", "branches_depth_2", "targets_cut",
+    "mentions", "mentions_grafted", "branches", "branches_depth_2", "branch_tokens", "unknown_branch_tokens",
+    "targets_cut",
 )  # fmt: skip
 """Counters of the run that the overview has already, counted in the rows where that can be done."""
 

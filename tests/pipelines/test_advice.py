@@ -74,3 +74,21 @@ def test_rows_that_were_mostly_cut_name_the_key(tmp_path: Path) -> None:
     (said,) = warnings(config, most.counters)
     assert said.startswith("2 of 3 rows lost tokens to encode.max_length = 8")
     assert warnings(config_of("span", max_length=8), most.counters) == []
+
+
+def test_branches_that_the_vocabulary_cannot_say_are_counted_and_warned_about(tmp_path: Path) -> None:
+    config = config_of("classify", groups=["tree"])
+    texts = [document("a", "北京很好", label="a"), document("b", "我们看书", label="a")]
+    known = encode(tmp_path / "known", config, texts, labels=["a"], triples="北京\t是\t中国首都\n")
+    assert (known.counters["branch_tokens"], known.counters["unknown_branch_tokens"]) == (4, 0)
+    assert warnings(config, known.counters) == []
+    strange = encode(tmp_path / "strange", config, texts, labels=["a"], triples="北京\t是\t龘靐国\n")
+    assert (strange.counters["branch_tokens"], strange.counters["unknown_branch_tokens"]) == (3, 2)
+    assert strange.counters["unknown_tokens"] == known.counters["unknown_tokens"]
+    (said,) = warnings(config, strange.counters)
+    assert (
+        said.startswith("2 of 3 tokens of branches are [UNK] (66.7%)")
+        and "`treegraft vocab CONFIG --fine" in said
+    )
+    few = {**strange.counters, "branch_tokens": 20}
+    assert warnings(config, few) == []

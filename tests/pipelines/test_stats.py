@@ -111,6 +111,8 @@ def test_figures_equal_a_naive_count(tmp_path_factory: pytest.TempPathFactory, s
         assert part.tally["coarse_unknown"] == coarse.count(rows.UNK)
         assert part.tally["coarse_text_tokens"] == sum(i not in (rows.CLS, rows.SEP) for i in coarse)
         assert part.tally["full"] == sum(len(row["input_ids"]) >= 12 for row in own)
+        in_branches = [i for r in own for i, b in zip(r["tree_ids"], r["tree_branch"], strict=True) if b > 0]
+        assert part.tally["unknown_in_branches"] == in_branches.count(rows.UNK)
         assert part.tally["rows_with_branches"] == sum(bool(row["branch_triples"]) for row in own)
         if task == "tag":
             assert "unlabelled" not in part.tally
@@ -288,6 +290,7 @@ def test_overview_per_split_and_in_total(dataset: Path) -> None:
     assert lines["unknown coarse tokens of text"] == ["1 (16.7%)", "1 (50.0%)", "2 (25.0%)"]
     assert lines["fine per coarse token"] == ["1.333", "1.500", "1.375"]
     assert lines["rows with branches"] == ["2 (66.7%)", "1 (100.0%)", "3 (75.0%)"]
+    assert lines["unknown tokens of branches [UNK]"] == ["0 (0.0%)", "0 (0.0%)", "0 (0.0%)"]
     assert lines["tokens added by branches"] == ["8 (57.1%)", "4 (80.0%)", "12 (63.2%)"]
     assert lines["mentions with branches"] == ["2", "1", "3"]
     assert "rows without label" not in lines
