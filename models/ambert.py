@@ -79,9 +79,10 @@ class Ambert(Bert):
         settings = super().settings_of(config)
         size = settings["coarse_vocab_size"]
         if isinstance(size, bool) or not isinstance(size, int) or size < 1:
+            how = ': load(..., coarse_vocab_size=split.metadata["coarse_vocab_size"])' if size is None else ""
             raise ValueError(
                 f"coarse_vocab_size is {size!r}, expected the number of coarse tokens, which "
-                "the dataset's metadata holds under that name"
+                f"the dataset's metadata holds under that name{how}"
             )
         if settings["variant"] not in VARIANTS:
             raise ValueError(f"variant is {settings['variant']!r}, expected one of {', '.join(VARIANTS)}")

@@ -22,7 +22,9 @@ from models.bert_batch import (
     check_answers,
     check_choices,
     check_dataset,
+    check_labels,
     check_range,
+    label_names,
     need,
 )
 from models.counts import count_predictions
@@ -207,6 +209,10 @@ class Bert(BertPreTrainedModel):
             check_answers(batch, f"model {self.kind!r}")
 
     def check_dataset(self, metadata: dict[str, Any]) -> None:
-        """Raise BatchError where a dataset of this metadata does not fit: vocabulary and labels."""
-        labels = len(self.config.id2label or ()) if self.task.name in ("classify", "tag") else None
-        check_dataset(metadata, self.config.vocab_size, labels, self.settings.get("coarse_vocab_size"))
+        """Raise BatchError where a dataset of this metadata does not fit: vocabulary; labels and their order."""
+        config = self.config
+        check_dataset(
+            metadata, config.vocab_size, self.settings.get("coarse_vocab_size"), self.name_or_path or ""
+        )
+        if self.task.name in ("classify", "tag") and metadata.get("labels"):
+            check_labels(metadata["labels"], len(config.id2label or ()), label_names(config.id2label))

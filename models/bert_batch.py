@@ -6,12 +6,13 @@ cure; and a missing column would be a bare KeyError. Here both say what to do.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 import torch
 from torch import Tensor
 
+from corpora import files
 from corpora.schema import GROUPS, IGNORED_LABEL, ROW_COLUMNS, annotated_first
 
 Batch = Mapping[str, Tensor]
@@ -132,25 +133,57 @@ def _bounds(name: str, x: Tensor) -> tuple[Tensor, Tensor]:
     return least.long(), most.long()
 
 
+TOKENIZER, WORDS = "tokenizer.json", "vocab.txt"
+"""Files of a checkpoint that say what its tokens are."""
+
+
 def check_dataset(
-    metadata: Mapping[str, Any], vocab_size: int, labels: int | None, coarse_vocab_size: int | None
+    metadata: Mapping[str, Any], vocab_size: int, coarse_vocab_size: int | None, source: str = ""
 ) -> None:
     """Raise BatchError where a dataset's metadata (`corpora.schema.read_metadata`) does not fit a model's sizes.
 
     A model may have more rows of embeddings than the dataset has tokens (they are often rounded up), never fewer.
-    `labels`: classes the model's head has, None where it has none.
+    `source`: folder or hub id of the model, if it has one.
     """
-    for name, size, model in (
-        ("vocab_size", vocab_size, "the checkpoint's vocabulary"),
-        ("coarse_vocab_size", coarse_vocab_size, "the model's coarse vocabulary"),
+    coarse = "the checkpoint's coarse vocabulary (encode.coarse.vocab)"
+    for name, size, model, cure in (
+        ("vocab_size", vocab_size, "the checkpoint's vocabulary", own_tokenizer(source)),
+        ("coarse_vocab_size", coarse_vocab_size, "the model's coarse vocabulary", coarse),
     ):
         if size is not None and (metadata.get(name) or 0) > size:
             raise BatchError(
                 f"the dataset's {name} is {metadata[name]:,}, {model} has {size:,} tokens: they were made "
-                "for different tokenizers; encode the dataset with the checkpoint's own (encode.tokenizer)"
+                f"for different tokenizers; encode the dataset with {cure}"
             )
-    if labels is not None and metadata.get("labels") and len(metadata["labels"]) != labels:
+
+
+def own_tokenizer(source: str) -> str:
+    """What a dataset for the checkpoint of a folder or hub id is encoded with."""
+    found = (files.join(source, name) for name in (TOKENIZER, WORDS)) if source else ()
+    path = next((path for path in found if files.exists(path)), None)
+    return "the checkpoint's own (encode.tokenizer)" if path is None else f"`encode.tokenizer: {path}`"
+
+
+def label_names(id2label: Mapping[Any, str] | None) -> list[str] | None:
+    """Names of a head's classes by a config, in their order; None where they are transformers' LABEL_0, ..."""
+    named = [str(id2label[number]) for number in sorted(id2label)] if id2label else []
+    return None if named == [f"LABEL_{number}" for number in range(len(named))] else named
+
+
+def check_labels(labels: Sequence[str], classes: int, names: Sequence[str] | None) -> None:
+    """Raise BatchError where a dataset's labels are not those of a model's head, in their order.
+
+    `names`: of the head's `classes`; None where they have none, so that there is but their number to compare.
+    """
+    cure = "load it with the dataset's (labels=split.metadata[\"labels\"]), or take a dataset of the model's"
+    theirs = [str(label) for label in labels]
+    if len(theirs) != classes:
         raise BatchError(
-            f"the dataset has {len(metadata['labels'])} labels ({', '.join(map(str, metadata['labels'][:5]))}, ...), "
-            f"the model's head {labels}: load it with the dataset's labels"
+            f"the dataset has {len(theirs)} labels ({', '.join(theirs[:5])}, ...), the model's head {classes}: {cure}"
         )
+    for number, (one, other) in enumerate(zip(theirs, names or theirs, strict=True)):
+        if one != other:
+            why = " (the same labels in another order)" if names and sorted(names) == sorted(theirs) else ""
+            raise BatchError(
+                f"of the labels number {number} is {one!r} in the dataset, {other!r} in the model's head{why}: {cure}"
+            )

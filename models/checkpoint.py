@@ -17,9 +17,11 @@ from typing import Any
 
 import torch
 from transformers import AutoConfig, BertConfig
+from transformers.utils import logging
 
 from models.ambert import Ambert
 from models.bert import Bert
+from models.bert_batch import label_names
 from models.kbert import KBert
 from models.sgnet import SGNet
 from models.unilm import UniLM
@@ -53,7 +55,9 @@ def load(
         model: of `MODELS`; default: what the folder was saved as, or else `bert`.
         task: of `models.heads.TASKS`; default: what the folder was saved for, or else `none`.
         labels: names of the classes of `classify` and `tag`, in the dataset's order (its metadata's `labels`);
-            default: the checkpoint's. Other tasks have none.
+            default: the checkpoint's. Other tasks have none. A head of the same names in another order gets its rows
+            in this one; one of other names is drawn anew. Of a checkpoint whose classes have no names
+            (transformers' LABEL_0, ...) the head is kept if it has as many.
         dropout: of hidden states and of attention, in every layer and before a head; default: the checkpoint's.
         attention: `sdpa`, `eager` or `flex_attention`, which is for GPUs: on a CPU it is slow and does not train.
         dtype: of the weights.
@@ -67,8 +71,9 @@ def load(
     if dropout is not None:
         config.hidden_dropout_prob = config.attention_probs_dropout_prob = dropout
         config.classifier_dropout = None  # that of hidden states
+    had = label_names(config.id2label)
     kind = _configure(config, model, task, labels, options)
-    with _reading(f"weights of {source} cannot be read"):
+    with _reading(f"weights of {source} cannot be read"), _unreported():
         made, info = kind.from_pretrained(
             str(source),
             config=config,
@@ -79,6 +84,7 @@ def load(
             ignore_mismatched_sizes=True,
         )
     _complete(made, info, source)
+    _fit_head(made, had)
     made.settle()
     return made
 
@@ -125,6 +131,8 @@ def read_config(source: str | Path, revision: str = "main") -> BertConfig:
             "models.uer.convert makes a folder of a file that UER saved"
         )
     expected = "expected a folder with config.json and weights, or an id on the hub"
+    if not Path(source).is_dir() and _names_folder(str(source)):
+        raise CheckpointError(f"{source} is no checkpoint: {expected}; there is no such folder")
     with _reading(f"{source} is no checkpoint: {expected}"):
         config = AutoConfig.from_pretrained(str(source), revision=revision)
     if not isinstance(config, BertConfig) or config.model_type != "bert":
@@ -133,6 +141,12 @@ def read_config(source: str | Path, revision: str = "main") -> BertConfig:
             "encoder with other masks"
         )
     return config
+
+
+def _names_folder(source: str) -> bool:
+    """Whether this can be no id on the hub (`owner/name`); the hub would be asked again and again."""
+    first, *rest = source.split("/")
+    return source.startswith((".", "/", "~")) or len(rest) > 1 or (len(rest) == 1 and Path(first).is_dir())
 
 
 def _configure(
@@ -193,6 +207,42 @@ def _complete(model: Bert, info: dict[str, Any], source: str | Path) -> None:
     for name, weight in model.named_parameters():
         if not weight.detach().sum().isfinite() and not weight.isfinite().all():  # a sum is quickly made
             raise CheckpointError(f"{source} holds weights that are no numbers (NaN or infinite): {name}")
+
+
+def _fit_head(model: Bert, had: list[str] | None) -> None:
+    """Keep each row of a trained head (classes `had`) for the class of its name; draw a head of other classes anew."""
+    labels = label_names(model.config.id2label)
+    if model.task.name not in ("classify", "tag") or None in (had, labels) or had == labels:
+        return
+    assert had is not None and labels is not None
+    heads = {
+        name: weight
+        for name, weight in model.named_parameters()
+        if name.partition(".")[0].endswith("classifier") and name not in model.drawn
+    }
+    rows = [had.index(label) for label in labels] if sorted(had) == sorted(labels) else None
+    with torch.no_grad():
+        for weight in heads.values():
+            if rows is not None:
+                weight.copy_(weight[rows])
+            elif weight.ndim > 1:  # as transformers draws it
+                weight.normal_(std=model.config.initializer_range)
+            else:
+                weight.zero_()
+    if rows is None:
+        model.drawn = tuple(sorted({*model.drawn, *heads}))
+
+
+@contextmanager
+def _unreported() -> Iterator[None]:
+    """Without transformers' table of missing weights, which `drawn` names; its verbosity is the user's again after."""
+    logger = logging.get_logger()
+    level = logger.level
+    logger.setLevel(max(level, logging.ERROR))
+    try:
+        yield
+    finally:
+        logger.setLevel(level)
 
 
 @contextmanager

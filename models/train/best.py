@@ -9,6 +9,7 @@ and on other processes may find otherwise. So weights stay as long as a checkpoi
 from __future__ import annotations
 
 import contextlib
+import math
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -38,7 +39,8 @@ class Best:
     """The best look of a run so far, the same in all its processes; nothing where the recipe names no score.
 
     Attributes:
-        look: `step` and `value` of the best look so far, ready for JSON; None before the first.
+        look: `step`, `value` and `loss` (None: not known) of the best look so far, ready for JSON; None before the
+            first.
     """
 
     look: dict[str, Any] | None = None
@@ -66,7 +68,7 @@ class Best:
             )
 
     def take(self, step: int, scores: Mapping[str, float]) -> bool:
-        """Whether a look is the best so far, by its scores: of equals the first is.
+        """Whether a look is the best so far, by its scores: of equals that of the least loss is, then the first.
 
         Raises RecipeError where the first look does not have the score.
         """
@@ -78,13 +80,18 @@ class Best:
                 f"best: the look at data.dev after step {step:,} has no score {self.name!r}; it has "
                 f"{', '.join(scores) or 'none: are its rows labelled?'}"
             )
-        if value is None or value != value or not (self.look is None or self._better(value)):
+        loss = scores.get("loss")
+        loss = loss if loss is not None and math.isfinite(loss) else None
+        if value is None or value != value or not (self.look is None or self._better(value, loss)):
             return False
-        self.look = {"step": step, "value": value}
+        self.look = {"step": step, "value": value, "loss": loss}
         return True
 
-    def _better(self, value: float) -> bool:
+    def _better(self, value: float, loss: float | None) -> bool:
         assert self.name is not None and self.look is not None
+        if value == self.look["value"]:
+            kept = self.look.get("loss")  # checkpoints of earlier releases have none: the first stays
+            return loss is not None and kept is not None and loss < kept
         less = self.name.startswith("loss") or self.name == "mean_squared_error"
         return value < self.look["value"] if less else value > self.look["value"]
 

@@ -19,7 +19,7 @@ from models.evaluate.tokens import spelled
 from models.ranks import joined
 from models.stream.open import open_split
 from models.train.data import make_collator
-from models.train.folder import MODEL
+from models.train.folder import MODEL, newest
 from models.train.parts import positions, same_tokens
 from models.train.reading import RecipeError
 from models.train.recipe import Recipe
@@ -107,6 +107,12 @@ def asked(recipe: Recipe, split: str | None, model: str | None) -> tuple[str, st
         raise RecipeError("no split is named: write data.dev in the recipe, or give --split")
     source = model or str(Path(recipe.out) / MODEL)
     if model is None and not Path(source).is_dir():
+        kept = newest(Path(recipe.out))
+        if kept is not None:
+            raise RecipeError(
+                f"{source} is not there: the run stopped after step {int(kept.name[5:]):,}, or is not done; the same "
+                f"training command goes on with it. The model so far: --model {kept}"
+            )
         raise RecipeError(
             f"{source} is not there: train the recipe's model first, or name another with --model"
         )

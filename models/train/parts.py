@@ -21,12 +21,10 @@ from corpora import files
 from corpora.schema import annotated_first
 from models import checkpoint
 from models.bert import Bert
-from models.bert_batch import BatchError
+from models.bert_batch import TOKENIZER, WORDS, BatchError, own_tokenizer
 from models.stream.shards import Split
 from models.train.reading import RecipeError, check_keys
 from models.train.recipe import TASK_NAMES, New, Optim, Recipe
-
-TOKENIZER, WORDS = "tokenizer.json", "vocab.txt"
 
 
 def make_model(recipe: Recipe, split: Split, resumed: str | None = None) -> Bert:
@@ -125,7 +123,7 @@ def same_tokens(init: str, folder: str) -> bool:
             has = f"{ours[token]:,}" if token in ours else "unknown"
             raise RecipeError(
                 f"token {token!r} is {number:,} in {folder}, and {has} in {init}: they were made for different "
-                "tokenizers; encode the dataset with the checkpoint's own (encode.tokenizer)"
+                f"tokenizers; encode the dataset with {own_tokenizer(init)}"
             )
     return True
 

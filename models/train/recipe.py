@@ -183,7 +183,7 @@ class Recipe(Section):
     """Steps from one look at `data.dev` to the next; default: at each end of an epoch. There is one at the end."""
     best: str | None = None
     """A score of `data.dev`, such as `accuracy`, `entity_f1`, `f1`, `loss`: `model` in `out` is then of the look whose
-    score is best (the least of losses; of equals the first), not of the last step."""
+    score is best (the least of losses; of equals that of the least `loss`), not of the last step."""
     scores: Options = Options()
     """How the task is scored, at `data.dev` and by `treegraft evaluate`."""
     tensorboard: bool = False

@@ -26,8 +26,8 @@ from safetensors.torch import load_file, save_file
 from corpora import files
 from models import checkpoint
 from models.bert import Bert
+from models.bert_batch import TOKENIZER
 from models.train.folder import CHECKPOINTS, StateError, named, of_steps, remove, remove_step
-from models.train.parts import TOKENIZER
 
 STATE_VERSION = 1
 

@@ -211,6 +211,13 @@ def test_wrong_options_are_refused(settings, says):
         made(**settings)
 
 
+def test_how_to_pass_the_coarse_vocabulary_is_said():
+    with pytest.raises(
+        CheckpointError, match=r'load\(\.\.\., coarse_vocab_size=split\.metadata\["coarse_vocab_size"\]\)'
+    ):
+        made(coarse_vocab_size=None)
+
+
 def test_numbers_without_a_row_are_refused_by_name():
     model, batch = made(), batch_of(5)
     wrong = batch["coarse_input_ids"].clone()

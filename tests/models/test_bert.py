@@ -235,6 +235,27 @@ def test_a_dataset_of_another_vocabulary_or_labels_is_refused():
         model.check_dataset({"vocab_size": 121})
     with pytest.raises(BatchError, match="2 labels"):
         model.check_dataset({"vocab_size": 120, "labels": ["a", "b"]})
+    with pytest.raises(BatchError, match=r"number 2 is 'd' in the dataset, 'c' in the model's head: load it"):
+        model.check_dataset({"vocab_size": 120, "labels": ["a", "b", "d"]})
+    with pytest.raises(
+        BatchError, match=r"number 0 is 'b' in the .* 'a' .*same labels in another order.*labels=split"
+    ):
+        model.check_dataset({"vocab_size": 120, "labels": ["b", "a", "c"]})
+
+
+def test_of_classes_without_names_the_number_is_compared():
+    model = checkpoint.new(tiny(), "bert", "tag")
+    assert model.config.id2label == {0: "LABEL_0", 1: "LABEL_1"}
+    model.check_dataset({"vocab_size": 120, "labels": ["neg", "pos"]})
+    with pytest.raises(BatchError, match="3 labels"):
+        model.check_dataset({"vocab_size": 120, "labels": LABELS})
+
+
+def test_of_another_vocabulary_the_tokenizer_to_take_is_named(tmp_path):
+    checkpoint.save(checkpoint.new(tiny(), "bert", "mlm"), tmp_path)
+    (tmp_path / "vocab.txt").write_text("x")
+    with pytest.raises(BatchError, match=f"encode the dataset with `encode.tokenizer: {tmp_path}/vocab.txt`"):
+        checkpoint.load(tmp_path).check_dataset({"vocab_size": 121})
 
 
 def test_half_precision_runs_and_its_loss_is_single():

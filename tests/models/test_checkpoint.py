@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import logging
 import shutil
 
 import pytest
@@ -157,6 +158,105 @@ def test_a_head_of_other_labels_is_drawn_anew(tmp_path):
     again = checkpoint.load(tmp_path, labels=["p", "q"])
     assert set(again.drawn) == {"classifier.weight", "classifier.bias"}
     assert again.config.label2id == {"p": 0, "q": 1}
+
+
+def heads(model):
+    """Rows of the last layers by the class they are of, and what else there is."""
+    names = model.config.id2label.values()
+    found = {
+        name: x for name, x in model.state_dict().items() if name.partition(".")[0].endswith("classifier")
+    }
+    return {name: dict(zip(names, x.unbind(), strict=True)) for name, x in found.items()}
+
+
+@pytest.mark.parametrize(
+    ("model", "task"), [("bert", "classify"), ("kbert", "tag"), ("ambert", "classify"), ("ambert", "tag")]
+)
+def test_rows_of_a_head_stay_with_their_labels(tmp_path, model, task):
+    made = checkpoint.new(tiny(), model, task, labels=["x", "y", "z"], **OPTIONS[model])
+    with torch.no_grad():
+        for weight in made.parameters():
+            weight.normal_()
+    checkpoint.save(made, tmp_path)
+    again = checkpoint.load(tmp_path, labels=["z", "x", "y"])
+    assert again.drawn == () and list(again.config.id2label.values()) == ["z", "x", "y"]
+    mine, theirs = heads(made), heads(again)
+    assert len(mine) == (6 if (model, task) == ("ambert", "classify") else 2)
+    assert mine.keys() == theirs.keys()
+    for name in mine:
+        assert all(torch.equal(mine[name][label], theirs[name][label]) for label in "xyz"), name
+    assert same(made.bert.state_dict(), again.bert.state_dict())
+
+
+@pytest.mark.parametrize("model", ["bert", "ambert"])
+def test_a_head_of_as_many_other_labels_is_drawn_anew(tmp_path, model):
+    made = checkpoint.new(tiny(), model, "classify", labels=["x", "y", "z"], **OPTIONS[model])
+    with torch.no_grad():
+        made.classifier.bias.fill_(5.0)
+    checkpoint.save(made, tmp_path)
+    again = checkpoint.load(tmp_path, labels=["x", "y", "w"])
+    assert set(again.drawn) == set(heads(made)) and not again.classifier.bias.any()
+    assert not torch.equal(again.classifier.weight, made.classifier.weight)
+    assert float(again.classifier.weight.detach().std()) == pytest.approx(0.3, rel=0.4), (
+        "the config's initializer_range"
+    )
+    assert same(made.bert.state_dict(), again.bert.state_dict())
+    kept = checkpoint.load(tmp_path, labels=["x", "y", "z"])
+    assert kept.drawn == () and torch.equal(kept.classifier.weight, made.classifier.weight)
+
+
+def test_a_head_of_classes_without_names_is_kept_if_it_has_as_many(tmp_path):
+    made = checkpoint.new(tiny(), "bert", "classify")
+    checkpoint.save(made, tmp_path)
+    again = checkpoint.load(tmp_path, labels=["p", "q"])
+    assert again.drawn == () and torch.equal(again.classifier.weight, made.classifier.weight)
+
+
+@pytest.mark.parametrize("source", ["out/nowhere", "./bert", "../bert", "~/bert", "/nowhere", "a/b/c"])
+def test_a_folder_that_is_not_there_is_not_sought_on_the_hub(tmp_path, monkeypatch, source):
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "out").mkdir()
+    monkeypatch.setattr(
+        checkpoint.AutoConfig, "from_pretrained", lambda *_, **__: pytest.fail("asked the hub")
+    )
+    with pytest.raises(
+        CheckpointError, match=r"is no checkpoint: expected a folder .* there is no such folder"
+    ):
+        checkpoint.load(source)
+
+
+@pytest.mark.parametrize("source", ["bert-base-chinese", "owner/bert"])
+def test_an_id_is_sought_on_the_hub(tmp_path, monkeypatch, source):
+    asked = []
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(
+        checkpoint.AutoConfig, "from_pretrained", lambda name, **_: asked.append(name) or tiny()
+    )
+    checkpoint.read_config(source)
+    assert asked == [source]
+
+
+def test_transformers_tells_no_table_of_what_is_drawn(tmp_path, monkeypatch):
+    """And is as loud as before afterwards, also where a checkpoint cannot be read."""
+    said, logger = [], transformers.logging.get_logger()
+    handler = logging.Handler()
+    monkeypatch.setattr(handler, "emit", lambda record: said.append(record.getMessage()))
+    monkeypatch.setattr(logger, "level", logging.WARNING)
+    logger.addHandler(handler)
+    logger.manager._clear_cache()  # of levels
+    try:
+        BertModel(tiny()).save_pretrained(tmp_path)
+        assert checkpoint.load(tmp_path, task="classify").drawn and said == []
+        assert logger.level == logging.WARNING
+        BertForMaskedLM.from_pretrained(tmp_path)
+        assert "LOAD REPORT" in "".join(said)
+        (tmp_path / "model.safetensors").write_bytes(b"")
+        with pytest.raises(CheckpointError):
+            checkpoint.load(tmp_path)
+        assert logger.level == logging.WARNING
+    finally:
+        logger.removeHandler(handler)
+        logger.manager._clear_cache()
 
 
 def test_weights_of_another_model_are_refused(tmp_path):

@@ -36,12 +36,14 @@ def keys_of(datasets, **more):
     return keys | {"eval_every": 2, "save_every": 3, "best": "accuracy"} | more
 
 
-def scored(monkeypatch, values=MADE, name="accuracy"):
+def scored(monkeypatch, values=MADE, name="accuracy", losses=(1.0,) * 5):
     """Looks have these scores; what they are looked at for is the step."""
 
     def made(self, step):
         with monkeypatch.context() as patch:
-            result = type("Result", (), {"scores": {"loss": 1.0, name: values[step // 2 - 1]}})
+            result = type(
+                "Result", (), {"scores": {"loss": losses[step // 2 - 1], name: values[step // 2 - 1]}}
+            )
             patch.setattr("models.train.loop.evaluate", lambda *_, **__: result)
             LOOK(self, step)
 
@@ -74,7 +76,7 @@ def test_the_model_is_that_of_the_best_look(datasets, tmp_path, monkeypatch, his
     found = json.loads((out / "run.json").read_text())
     looks = {line["step"]: line.get("best_step") for line in metrics(out) if "dev_loss" in line}
     if values[0] == values[0] or values[1] == values[1]:
-        assert found["best"] == {"step": step, "value": values[step // 2 - 1], "score": name}
+        assert found["best"] == {"step": step, "value": values[step // 2 - 1], "loss": 1.0, "score": name}
         assert f"model has the weights of step {step}, the best by dev {name}" in said
         assert looks[10] == step
     else:
@@ -83,6 +85,50 @@ def test_the_model_is_that_of_the_best_look(datasets, tmp_path, monkeypatch, his
         assert looks == {2: 2, 4: 4, 6: 4, 8: 4, 10: 4}
         assert said.count("· the best so far") == 2 and said.count("· best: step 4") == 3
     assert "best_step" not in (out / "curves.svg").read_text()
+
+
+LOSSES = (0.9, float("nan"), 0.4, 0.4, 0.8)
+
+
+def test_of_equal_scores_the_one_of_the_lower_loss_is_best(datasets, tmp_path, monkeypatch, history):
+    """Of these the first; a stop before it or behind it changes nothing."""
+    scored(monkeypatch, (0.5,) * 5, losses=LOSSES)
+    check = _Run.check
+    for stop in (None, 5, 7):
+
+        def asked(self, step, *rest, stop=stop):
+            if step == stop:
+                os.kill(os.getpid(), signal.SIGINT)
+            check(self, step, *rest)
+
+        folder = tmp_path / str(stop)
+        if stop is not None:
+            with monkeypatch.context() as patch:
+                patch.setattr(_Run, "check", asked)
+                with pytest.raises(KeyboardInterrupt):
+                    run(folder, **keys_of(datasets))
+        out, _ = run(folder, **keys_of(datasets))
+        assert same(weights(out), history[5])
+        found = json.loads((out / "run.json").read_text())["best"]
+        assert found == {"step": 6, "value": 0.5, "loss": 0.4, "score": "accuracy"}
+
+
+def test_a_checkpoint_that_does_not_know_the_loss_of_its_best_is_read(
+    datasets, tmp_path, monkeypatch, history
+):
+    """As earlier releases wrote them: of equals the first stays, better ones are taken."""
+    scored(monkeypatch, (0.6, 0.5, 0.5, 0.6, 0.6), losses=LOSSES)
+    out, _ = run(tmp_path, **keys_of(datasets))
+    assert same(weights(out), history[7]), "of equals by the loss"
+    shutil.rmtree(out / "checkpoints/step-00000010")
+    path = out / "checkpoints/step-00000009/training.json"
+    state = json.loads(path.read_text())
+    assert state["best"] == {"step": 8, "value": 0.6, "loss": 0.4}
+    del state["best"]["loss"]
+    path.write_text(json.dumps(state))
+    scored(monkeypatch, (0.6, 0.5, 0.5, 0.6, 0.6), losses=(0.1,) * 5)
+    out, _ = run(tmp_path, **keys_of(datasets))
+    assert same(weights(out), history[7])
 
 
 def test_without_it_the_model_is_the_last(datasets, tmp_path, monkeypatch, history):

@@ -4,16 +4,19 @@ from __future__ import annotations
 
 import io
 import json
+import shutil
 from pathlib import Path
 from typing import Any
 
 import pytest
+import torch
 from rich.console import Console
 
-from models import commands
+from models import checkpoint, commands
 from models.evaluate.evaluation import evaluate
 from models.evaluate.measure import Result
 from models.evaluate.options import Options
+from models.stream.open import open_split
 from models.train.evaluating import run
 from models.train.reading import RecipeError
 from tests.models.datasets import Datasets
@@ -51,6 +54,51 @@ def test_a_trained_model_is_evaluated(datasets: Datasets, tmp_path: Path) -> Non
     assert "accuracy" in said and "eval-dev/metrics.json" in said and told["classes"][0]["class"] in said
     on_train, rows, _ = evaluated(recipe, split="train")
     assert on_train["rows"] == len(rows) > len(predictions)
+
+
+def test_a_run_that_stopped_is_said_to_go_on(datasets: Datasets, tmp_path: Path) -> None:
+    keys = {
+        "task": "classify",
+        "data": {"folder": str(datasets["classify"]), "dev": "dev"},
+        "optim": {"steps": 2},
+    }
+    out, _ = recipes.run(tmp_path, **keys)
+    shutil.rmtree(out / "model")
+    recipe = recipes.recipe(tmp_path, **keys)
+    with pytest.raises(RecipeError, match=r"stopped after step 2, .* same training command goes on") as error:
+        evaluated(recipe)
+    said = str(error.value).rpartition("--model ")[2]
+    assert evaluated(recipe, model=said)[0]["scores"], "what is advised works"
+
+
+def test_a_head_of_other_labels_serves_none(datasets: Datasets, tmp_path: Path) -> None:
+    """Training begins it anew, or with rows in the dataset's order; evaluation, which cannot, refuses it."""
+    keys = {
+        "task": "classify",
+        "data": {"folder": str(datasets["classify"]), "dev": "dev"},
+        "optim": {"steps": 1, "lr": 1e-9},
+    }
+    out, _ = recipes.run(tmp_path, **keys)
+    labels = open_split(keys["data"]["folder"], "dev", ("id",)).metadata["labels"]
+    trained = checkpoint.load(out / "model")
+    config = json.loads((out / "model/config.json").read_text(encoding="utf-8"))
+
+    def named(names: list[str]) -> str:
+        body = config | {"id2label": dict(enumerate(names)), "label2id": {x: n for n, x in enumerate(names)}}
+        (out / "model/config.json").write_text(json.dumps(body), encoding="utf-8")
+        return str(out / "model")
+
+    recipe = recipes.recipe(tmp_path, **keys)
+    turned = named(labels[::-1])
+    with pytest.raises(RecipeError, match=r"number 0 is .* in another order"):
+        evaluated(recipe)
+    after, said = recipes.run(tmp_path / "turned", **keys, init=turned)
+    head = recipes.weights(after)["classifier.weight"]
+    assert "begun anew" not in said and torch.allclose(head, trained.classifier.weight.flip(0), atol=1e-5)
+    other = named([f"not {label}" for label in labels])
+    after, said = recipes.run(tmp_path / "other", **keys, init=other)
+    assert "begun anew: classifier.bias, classifier.weight" in said
+    assert checkpoint.load(after / "model").config.id2label == dict(enumerate(labels))
 
 
 def test_two_processes_count_each_row_once(datasets: Datasets, tmp_path: Path) -> None:

@@ -339,7 +339,7 @@ def test_a_checkpoint_of_other_tokens_is_refused(datasets, tmp_path):
     vocabulary[first], vocabulary[second] = vocabulary[second], vocabulary[first]
     path.write_text(json.dumps(body))
     keys = pretraining(datasets, init=str(before / "model"))
-    with pytest.raises(RecipeError, match="made for different tokenizers"):
+    with pytest.raises(RecipeError, match=f"made for different tokenizers; .* `encode.tokenizer: {path}`"):
         run(tmp_path / "after", **keys)
     path.unlink()
     tokens = sorted(vocabulary, key=vocabulary.__getitem__)
