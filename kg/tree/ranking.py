@@ -41,7 +41,7 @@ class Ranking:
         self._graph = graph
         self._policy = policy
         self._in_file_order = policy.rank == "file"
-        self._unwanted = _unwanted(graph, policy)
+        self._unwanted = unwanted_predicates(graph, policy)
         self.shows_predicate = policy.predicate
 
     def objects(self, triples: np.ndarray) -> np.ndarray:
@@ -234,7 +234,7 @@ class Ranking:
             before[entry, k] = total[owner[entry], k] + count[place] - count[start]
 
 
-def _unwanted(graph: KnowledgeGraph, policy: GraftPolicy) -> np.ndarray | None:
+def unwanted_predicates(graph: KnowledgeGraph, policy: GraftPolicy) -> np.ndarray | None:
     """bool[P] by predicate number; None where every predicate is wanted."""
     if policy.include_predicates is None and not policy.exclude_predicates:
         return None

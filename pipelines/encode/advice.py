@@ -60,8 +60,8 @@ def _unknown_branches(counters: Mapping[str, int]) -> list[str]:
     return [
         f"{unknown:,} of {tokens:,} tokens of branches are [UNK] ({unknown / tokens:.1%}): encode.tokenizer lacks "
         "characters of the graph, and a model learns little from such branches. `treegraft vocab CONFIG --fine "
-        "--overwrite` makes a vocabulary of the text and those characters; a pretrained model needs its own, and a graph "
-        "in its language"
+        "--overwrite` makes a vocabulary of the text and those characters; a pretrained model needs its own, and a "
+        "graph in its language"
     ]
 
 

@@ -21,6 +21,7 @@ from pipelines import engine, flow, folders, watched
 from pipelines.config import Config, ConfigError, resolve
 from pipelines.differences import Facts, differences, listed
 from pipelines.encode.tokenizer import vocabulary_lines
+from pipelines.graphs import compiled_graph
 from pipelines.language import UNSPACED, primary_language
 from pipelines.options import Options
 from pipelines.phrases.flow import FOLDER as PHRASES_FOLDER
@@ -30,6 +31,7 @@ from pipelines.phrases.source import annotated_blocks, counted_splits
 from pipelines.settings import facts_hash
 from pipelines.view.legible import legible
 from pipelines.vocab import show
+from pipelines.vocab.branches import Branches
 from pipelines.vocab.counts import RANGE_ROWS, hash_ranges
 from pipelines.vocab.result import FOLDER, REPORT, Made, read_made, read_report, write_made, write_report
 from pipelines.vocab.sides import Coarse, Fine, Side
@@ -71,7 +73,7 @@ class Vocabularies:
                     f"encode.tokenizer: {encode.tokenizer} is there, and encode.columns has no 'coarse', so that no "
                     "vocabulary is needed; pass --fine or --coarse to make one nevertheless"
                 )
-        self.fine = Fine(config) if fine else None
+        self._fine = fine
         self._lookup: Lookup | None = None
         self.unnamed: str | None = None
         """The lexicon that is used, though the config does not name it"""
@@ -128,18 +130,25 @@ class Vocabularies:
         """Run to the manifest, or find that it is there already; what was asked for, by side."""
         if not self._options.overwrite:
             made = read_made(self.folder)
-            wanted = [side for side, it in ((Fine, self.fine), (Coarse, self._lookup)) if it is not None]
+            wanted = [side for side, it in ((Fine, self._fine), (Coarse, self._lookup is not None)) if it]
             names = [side.file for side in wanted if side.name not in made]
             folders.refuse_strangers(self.folder, names if made else [MANIFEST, REPORT, *names])
+        branches = self._branches() if self._fine else None
         manifest = flow.annotate(self._config, self._path, self._options)
         blocks = annotated_blocks(self._options.annotated, manifest, self._splits)
         done = {}
-        if self.fine is not None:
-            done[self.fine.name] = self._side(self.fine, blocks)
+        if self._fine:
+            done[Fine.name] = self._side(Fine(self._config, branches), blocks)
         if self._lookup is not None:
             coarse = Coarse(self._config, self._lookup)
             done[coarse.name] = self._side(coarse, blocks)
         return done
+
+    def _branches(self) -> Branches | None:
+        """Of the graph, compiled where preprocess looks for it; a finished dataset keeps its own."""
+        options = self._options
+        folder = compiled_graph(self._config, self._path, options.out, False, options.console)
+        return None if folder is None else Branches(self._config, self._path, folder)
 
     # --- one vocabulary ---------------------------------------------------------------------------
 

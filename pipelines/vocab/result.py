@@ -7,7 +7,8 @@ The report has a part a vocabulary, `fine` and `coarse`:
 - `file`, `entries` (lines of it), `splits`, `documents`: what was made, of what; `occurrences`: words (coarse: phrases
   and words in none) that were counted, each as often as it stands there.
 - fine: `words`, different ones that were learnt from (`vocab.fine.min_count`); `characters` of the alphabet and
-  `characters_left_out` of it; `counts_scaled_by`, where there were too many words to be learnt from.
+  `characters_left_out` of it; of a graph `characters_of_branches`, those that only its branches have, and
+  `characters_of_branches_left_out`; `counts_scaled_by`, where there were too many words to be learnt from.
 - coarse: `pieces`, `words` and `phrases` among the entries; `pieces_without_room`; `fell_out`, the most frequent words
   and phrases that found no room; of a lexicon its phrases (`lexicon`) and how many never stand in the text
   (`never_seen`).

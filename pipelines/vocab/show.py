@@ -52,6 +52,9 @@ def show(
             ),
             soft_wrap=True,
         )
+    if left := told.get("characters_of_branches_left_out"):
+        why = f"{left:,} characters of branches found no room (vocab.fine.alphabet, vocab.fine.size): they are [UNK]"
+        console.print(Text(why, "yellow"), soft_wrap=True)
     for warning in _about_phrases(told):
         console.print(Text(warning, "yellow"), soft_wrap=True)
     if brief:

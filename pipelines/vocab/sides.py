@@ -13,9 +13,10 @@ from pipelines.language import primary_language
 from pipelines.section import ConfigError
 from pipelines.settings import flat
 from pipelines.vocab import steps
+from pipelines.vocab.branches import Branches
 from pipelines.vocab.choose import Counted, choose
 from pipelines.vocab.units import Lookup
-from pipelines.vocab.wordpiece import SPECIALS, alphabet, train
+from pipelines.vocab.wordpiece import SPECIALS, alphabet, extended, train
 
 FINE, COARSE = "fine", "coarse"
 _SIZES = {FINE: (21_128, 30_522), COARSE: (72_635, 77_645)}
@@ -66,7 +67,9 @@ class Fine(Side):
 
     name, file = FINE, "vocab.txt"
 
-    def __init__(self, config: Config) -> None:
+    def __init__(self, config: Config, branches: Branches | None = None) -> None:
+        """`branches`: what rows will have of them."""
+        self._branches = branches
         self._config, chinese = config.vocab.fine, primary_language(config.language) == "zh"
         self._lowercase = config.encode.lowercase
         self.size = self._config.size or _SIZES[FINE][not chinese]
@@ -75,7 +78,11 @@ class Fine(Side):
     def settings(self) -> dict[str, Any]:
         found = flat("vocab.fine", self._config.model_dump(mode="json"))
         found |= {"vocab.fine.size": self.size, "vocab.fine.alphabet": self._alphabet}
-        return found | {"encode.lowercase": self._lowercase}
+        found["encode.lowercase"] = self._lowercase
+        return found if self._branches is None else found | self._branches.settings()
+
+    def identities(self) -> dict[str, Any]:
+        return {} if self._branches is None else self._branches.identities()
 
     def count(self, facts: Mapping[str, Any]) -> steps.Step:
         return steps.CountFine({**facts, "lowercase": self._lowercase})
@@ -96,12 +103,19 @@ class Fine(Side):
                 f"characters of this corpus, alone and within words; at least {forms:,}, or fewer characters "
                 f"(vocab.fine.alphabet, now {self._alphabet:,}; vocab.fine.min_count)"
             )
-        trained = train(rows[steps.WORD], characters, self.size, least)
         found: dict[str, Any] = {
             "words": len(rows[steps.WORD]),
             "characters": len(characters.whole),
             "characters_left_out": len({form[-1] for form in rows[steps.PIECE]} - set(characters.whole)),
         }
+        if self._branches is not None:
+            of_branches = self._branches.forms(lowercase=self._lowercase)
+            of_text = len(characters.whole)  # whose pieces want room, too
+            characters = extended(characters, of_branches, most=self._alphabet, room=(self.size - forms) // 2)
+            found["characters_of_branches"] = len(characters.whole) - of_text
+            left = {form[-1] for form in of_branches} - set(characters.whole)
+            found["characters_of_branches_left_out"] = len(left)
+        trained = train(rows[steps.WORD], characters, self.size, least)
         if trained.scale < 1:
             found["counts_scaled_by"] = trained.scale
         return trained.entries, found

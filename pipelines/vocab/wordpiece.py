@@ -79,6 +79,25 @@ def alphabet(
     return Alphabet(sorted(chosen), sorted(rest))
 
 
+def extended(characters: Alphabet, forms: Mapping[str, int], *, most: int, room: int) -> Alphabet:
+    """`characters` and the most frequent others of `forms`, ties by code point: at most `most` in all, of which the new
+    ones take at most `room` entries."""
+    totals: Counter[str] = Counter()
+    for form, count in forms.items():
+        totals[form[-1]] += count
+    whole, rest = set(characters.whole), set(characters.rest)
+    for char in sorted(totals, key=lambda c: (-totals[c], c)):
+        goes_on = PREFIX + char in forms and char not in rest
+        entries = (char not in whole) + goes_on
+        if entries > room or (char not in whole and len(whole) >= most):
+            continue
+        whole.add(char)
+        if goes_on:
+            rest.add(char)
+        room -= entries
+    return Alphabet(sorted(whole), sorted(rest))
+
+
 class Trained(NamedTuple):
     entries: list[str]
     """By id: the special tokens, both forms of the characters, then pieces in the order in which they were merged"""
