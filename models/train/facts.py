@@ -89,7 +89,7 @@ def opening(
     if recipe.init is None or newest:
         return
     if model.drawn:
-        yield f"not in {recipe.init}, so begun anew: {', '.join(grouped(model.drawn))}"
+        yield f"not in {recipe.init}, or of other labels, so begun anew: {', '.join(grouped(model.drawn))}"
     if not compared:
         yield (
             f"{recipe.init} has neither tokenizer.json nor vocab.txt here, so whether its tokens are the dataset's was "
