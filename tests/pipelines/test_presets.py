@@ -28,7 +28,7 @@ def test_each_preset_is_a_config_of_its_task(tmp_path: Path, name: str) -> None:
     assert config.input.preset == name and config.input.format == PRESETS[name].keys["format"]
     assert load_config(_write(tmp_path, None, preset=name)) == config
     other = "tag" if PRESETS[name].task != "tag" else "classify"
-    with pytest.raises(ConfigError, match=f"{name!r} is for task {PRESETS[name].task!r}, found {other!r}"):
+    with pytest.raises(ConfigError, match=f"{name!r} is for task {PRESETS[name].task!r}.*, found {other!r}"):
         load_config(_write(tmp_path, other, preset=name))
 
 
