@@ -146,11 +146,12 @@ def check_dataset(
     `source`: folder or hub id of the model, if it has one.
     """
     coarse = "the checkpoint's coarse vocabulary (encode.coarse.vocab)"
-    for name, size, model, cure in (
-        ("vocab_size", vocab_size, "the checkpoint's vocabulary", own_tokenizer(source)),
-        ("coarse_vocab_size", coarse_vocab_size, "the model's coarse vocabulary", coarse),
+    for name, size, model in (
+        ("vocab_size", vocab_size, "the checkpoint's vocabulary"),
+        ("coarse_vocab_size", coarse_vocab_size, "the model's coarse vocabulary"),
     ):
         if size is not None and (metadata.get(name) or 0) > size:
+            cure = own_tokenizer(source) if name == "vocab_size" else coarse  # which looks for files
             raise BatchError(
                 f"the dataset's {name} is {metadata[name]:,}, {model} has {size:,} tokens: they were made "
                 f"for different tokenizers; encode the dataset with {cure}"

@@ -13,7 +13,6 @@ import contextlib
 import fcntl
 import json
 import re
-import shutil
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -132,10 +131,7 @@ def another(out: Path, differs: Sequence[str]) -> StateError:
 
 def remove(path: Path) -> None:
     """Delete a file or a folder, if it is there."""
-    if path.is_dir() and not path.is_symlink():
-        shutil.rmtree(path)
-    else:
-        path.unlink(missing_ok=True)
+    files.remove(str(path))
 
 
 def remove_step(path: Path) -> None:

@@ -5,7 +5,7 @@ python recipes/real/figures.py                       # all of them: hours on two
 
 The datasets are made first, by the commands in data/*.yaml. All models are 4 layers of 256. A system is pretrained
 once, on the training text of its dataset; then each seed fine-tunes it, with a head and an order of its own. Runs
-lie in out/figures; one that was stopped goes on, one that is finished is not run again, another's is refused.
+lie in out/figures; one that was stopped goes on, one that is finished is only measured again, another's is refused.
 """
 
 from __future__ import annotations
@@ -26,18 +26,16 @@ T = TypeVar("T")
 HERE = Path(__file__).resolve().parent
 RUNS = HERE.parents[1] / "out/figures"
 SEEDS = (0, 1, 2)
-SCORES = "metrics.json"
 
 
 @dataclass(frozen=True)
 class Line:
-    """A system in a table: settings of pretrain.yaml (none: the line above's weights serve), of the experiment's
-    recipe, and of what measures it."""
+    """A system in a table: settings of pretrain.yaml (none: the line above's weights serve), and of the experiment's
+    recipe."""
 
     name: str
     pretrained: tuple[str, ...] | None
     finetuned: tuple[str, ...] = ()
-    measured: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -135,26 +133,22 @@ def weights(name: str, number: int) -> Path:
 
 def pretrain(name: str, number: int, more: tuple[str, ...]) -> None:
     experiment = EXPERIMENTS[name]
-    line, out = experiment.lines[number], weights(name, number)
-    if line.pretrained is None:
-        return
+    own, out = experiment.lines[number].pretrained, weights(name, number)
+    assert own is not None  # else it has the weights of the line above
     data = f"data.folder={RUNS.parent / experiment.folder}"
-    run("pretrain", str(HERE / "pretrain.yaml"), *settings(data, *line.pretrained, *more), "--out", str(out))
+    run("pretrain", str(HERE / "pretrain.yaml"), *settings(data, *own, *more), "--out", str(out))
 
 
 def finetune(name: str, number: int, seed: int, more: tuple[str, ...]) -> dict[str, float]:
     experiment = EXPERIMENTS[name]
     line, out = experiment.lines[number], RUNS / name / f"{number}-seed-{seed}"
-    measured = out / experiment.written / SCORES
     recipe = [str(HERE / experiment.recipe)]
     init = f"init={weights(name, number) / 'model'}"
     recipe += [*settings(init, f"seed={seed}", f"out={out}", *line.finetuned, *more)]
     run("finetune", *recipe)
-    made = out / "model/model.safetensors"
-    if not measured.exists() or measured.stat().st_mtime < made.stat().st_mtime:
-        command, *options = experiment.measure
-        run(command, *recipe, *options, *line.measured)
-    scores = json.loads(measured.read_text(encoding="utf-8"))["scores"]
+    command, *options = experiment.measure
+    run(command, *recipe, *options)
+    scores = json.loads((out / experiment.written / "metrics.json").read_text(encoding="utf-8"))["scores"]
     sys.stderr.write(f"{name}, {line.name}, seed {seed}: {scores[experiment.scores[0]]:.4f}\n")
     return {score: scores[score] for score in experiment.scores}
 
@@ -167,7 +161,8 @@ def after(first: Future[None], then: Callable[..., T], *args: object) -> T:
 def table(name: str, jobs: int, more: tuple[str, ...]) -> None:
     experiment = EXPERIMENTS[name]
     numbers = range(len(experiment.lines))
-    before, found = {}, []
+    before: dict[int, Future[None]] = {}
+    found: list[Future[dict[str, float]]] = []
     with ThreadPoolExecutor(jobs) as pool:  # it takes them in this order: nobody waits for what has not begun
         for number in numbers:
             for ahead in range(number, min(number + jobs, len(numbers))):
