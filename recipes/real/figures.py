@@ -20,7 +20,7 @@ from collections.abc import Callable
 from concurrent.futures import Future, ThreadPoolExecutor, as_completed
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TypeVar
+from typing import Any, TypeVar
 
 T = TypeVar("T")
 HERE = Path(__file__).resolve().parent
@@ -172,7 +172,8 @@ def table(name: str, jobs: int, more: tuple[str, ...]) -> None:
             found += [
                 pool.submit(after, before[number], finetune, name, number, seed, more) for seed in SEEDS
             ]
-        for one in as_completed([*before.values(), *found]):
+        every: list[Future[Any]] = [*before.values(), *found]
+        for one in as_completed(every):
             if one.exception() is not None:
                 pool.shutdown(wait=False, cancel_futures=True)
                 one.result()
