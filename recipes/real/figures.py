@@ -160,19 +160,17 @@ def after(first: Future[None], then: Callable[..., T], *args: object) -> T:
 
 def table(name: str, jobs: int, more: tuple[str, ...]) -> None:
     experiment = EXPERIMENTS[name]
-    numbers = range(len(experiment.lines))
-    before: dict[int, Future[None]] = {}
+    before: list[Future[None]] = []
     found: list[Future[dict[str, float]]] = []
     with ThreadPoolExecutor(jobs) as pool:  # it takes them in this order: nobody waits for what has not begun
-        for number in numbers:
-            for ahead in range(number, min(number + jobs, len(numbers))):
-                if ahead not in before:
-                    own = experiment.lines[ahead].pretrained is not None
-                    before[ahead] = pool.submit(pretrain, name, ahead, more) if own else before[ahead - 1]
+        for number, line in enumerate(experiment.lines):
+            own = line.pretrained is not None
+            before.append(pool.submit(pretrain, name, number, more) if own else before[-1])
+        for number in range(len(experiment.lines)):
             found += [
                 pool.submit(after, before[number], finetune, name, number, seed, more) for seed in SEEDS
             ]
-        every: list[Future[Any]] = [*before.values(), *found]
+        every: list[Future[Any]] = [*before, *found]
         for one in as_completed(every):
             if one.exception() is not None:
                 pool.shutdown(wait=False, cancel_futures=True)
