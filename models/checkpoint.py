@@ -16,12 +16,14 @@ from pathlib import Path
 from typing import Any
 
 import torch
+from torch import nn
 from transformers import AutoConfig, BertConfig
 from transformers.utils import logging
 
 from models.ambert import Ambert
 from models.bert import Bert
 from models.bert_batch import label_names
+from models.heads import TASKS
 from models.kbert import KBert
 from models.sgnet import SGNet
 from models.unilm import UniLM
@@ -71,7 +73,7 @@ def load(
     if dropout is not None:
         config.hidden_dropout_prob = config.attention_probs_dropout_prob = dropout
         config.classifier_dropout = None  # that of hidden states
-    had = label_names(config.id2label)
+    had, others = label_names(config.id2label), _other_tasks(config)
     kind = _configure(config, model, task, labels, options)
     with _reading(f"weights of {source} cannot be read"), _unreported():
         made, info = kind.from_pretrained(
@@ -84,7 +86,10 @@ def load(
             ignore_mismatched_sizes=True,
         )
     _complete(made, info, source)
-    _fit_head(made, had)
+    if made.task.name in others:
+        _draw(made, _classifiers(made))
+    else:
+        _fit_head(made, had)
     made.settle()
     return made
 
@@ -215,22 +220,46 @@ def _fit_head(model: Bert, had: list[str] | None) -> None:
     if model.task.name not in ("classify", "tag") or None in (had, labels) or had == labels:
         return
     assert had is not None and labels is not None
-    heads = {
+    heads = _classifiers(model)
+    if sorted(had) != sorted(labels):
+        _draw(model, heads)
+        return
+    rows = [had.index(label) for label in labels]
+    with torch.no_grad():
+        for weight in heads.values():
+            weight.copy_(weight[rows])
+
+
+def _other_tasks(config: BertConfig) -> set[str]:
+    """Tasks for which a checkpoint of this config has no classifier, though it may have one of the same name and shape:
+    by the task it was saved for, or else the class of transformers; where neither is known, none."""
+    saved = getattr(config, "treegraft", None)
+    if isinstance(saved, Mapping) and saved.get("task") in list(TASKS):
+        return set(TASKS) - {saved["task"]}
+    classes = list(config.architectures or ())
+    if not any(task.like in classes for task in TASKS.values()):
+        return set()
+    return {name for name, task in TASKS.items() if task.like not in classes}
+
+
+def _classifiers(model: Bert) -> dict[str, nn.Parameter]:
+    """Weights of the heads that tasks have under one name, those that the checkpoint gave."""
+    return {
         name: weight
         for name, weight in model.named_parameters()
         if name.partition(".")[0].endswith("classifier") and name not in model.drawn
     }
-    rows = [had.index(label) for label in labels] if sorted(had) == sorted(labels) else None
+
+
+def _draw(model: Bert, weights: Mapping[str, nn.Parameter]) -> None:
+    """Draw these anew, as transformers does."""
     with torch.no_grad():
-        for weight in heads.values():
-            if rows is not None:
-                weight.copy_(weight[rows])
-            elif weight.ndim > 1:  # as transformers draws it
+        for weight in weights.values():
+            if weight.ndim > 1:
                 weight.normal_(std=model.config.initializer_range)
             else:
                 weight.zero_()
-    if rows is None:
-        model.drawn = tuple(sorted({*model.drawn, *heads}))
+    model.drawn = tuple(sorted({*model.drawn, *weights}))
 
 
 @contextmanager

@@ -16,8 +16,9 @@ from typing import Any
 
 from models.bert import Bert
 from models.evaluate.tags import scheme_of
+from models.stream.shards import Split
 from models.train import state as states
-from models.train.folder import BEST, CHECKPOINTS, MODEL, StateError, named, of_steps, remove_step
+from models.train.folder import BEST, CHECKPOINTS, MODEL, StateError, another, named, of_steps, remove_step
 from models.train.reading import RecipeError
 from models.train.recipe import Recipe
 
@@ -39,16 +40,20 @@ class Best:
     """The best look of a run so far, the same in all its processes; nothing where the recipe names no score.
 
     Attributes:
-        look: `step`, `value` and `loss` (None: not known) of the best look so far, ready for JSON; None before the
-            first.
+        look: `step`, `value` and `loss` (None: not known) of the best look so far, and `rows`, what it looked at
+            (`Split.fingerprint`), ready for JSON; None before the first.
     """
 
     look: dict[str, Any] | None = None
 
-    def __init__(self, recipe: Recipe, model: Bert, metadata: Mapping[str, Any]) -> None:
-        """`metadata`: of the dev split. Raises RecipeError for a score that this task does not have."""
+    def __init__(self, recipe: Recipe, model: Bert, dev: Split | None) -> None:
+        """`dev`: the split that is looked at. Raises RecipeError for a score that this task does not have."""
         self.name, self._out = recipe.best, Path(recipe.out)
-        if self.name is not None and self.name not in (known := scores_of(model, metadata)):
+        if self.name is None:
+            return
+        assert dev is not None  # the recipe saw to it
+        self._rows = dev.fingerprint
+        if self.name not in (known := scores_of(model, dev.metadata)):
             raise RecipeError(
                 f"best: {self.name!r} is no score of task {model.task.name!r} here; its scores: {', '.join(known)}"
             )
@@ -59,8 +64,11 @@ class Best:
         return None if self.look is None else self._out / BEST / named(self.look["step"])
 
     def go_on(self, look: dict[str, Any] | None) -> None:
-        """Take up what a checkpoint says was best. Raises StateError where its weights are gone."""
+        """Take up what a checkpoint says was best. Raises StateError where its weights are gone, or it looked at other
+        rows: scores of those do not compare."""
         self.look = look
+        if look is not None and look.get("rows", self._rows) != self._rows:  # earlier releases did not say
+            raise another(self._out, ["data.dev: other rows there, at which the best look so far looked"])
         if self.folder is not None and not self.folder.is_dir():
             raise StateError(
                 f"{self.folder} is not there, the best weights by the newest checkpoint: delete that checkpoint to go "
@@ -84,7 +92,7 @@ class Best:
         loss = loss if loss is not None and math.isfinite(loss) else None
         if value is None or value != value or not (self.look is None or self._better(value, loss)):
             return False
-        self.look = {"step": step, "value": value, "loss": loss}
+        self.look = {"step": step, "value": value, "loss": loss, "rows": self._rows}
         return True
 
     def _better(self, value: float, loss: float | None) -> bool:

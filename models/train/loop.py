@@ -99,9 +99,6 @@ class _Run:
         self.recipe, self.ranks, self.out = recipe, ranks, Path(recipe.out)
         split = open_rows(recipe)
         check_rows(recipe, split.metadata)
-        dev = open_dev(recipe, ("input_ids",)).metadata if recipe.data.dev else {}
-        if dev:
-            check_rows(recipe, dev)
         self.model = make_model(recipe, split, str(newest) if newest else None).to(ranks.device)
         anew = recipe.init is None or newest is not None  # else there are tokens to compare
         compared = anew or same_tokens(str(recipe.init), recipe.data.folder[0].folder)
@@ -109,11 +106,13 @@ class _Run:
         self.collator = collator
         self.loader = make_loader(recipe, collator, ranks)
         self.dev = open_dev(recipe, columns_of(self.model, collator)) if recipe.data.dev else None
+        if self.dev is not None:
+            check_rows(recipe, self.dev.metadata)
         self.optimizer = make_optimizer(self.model, recipe.optim)
         self.tokenizer = states.read_tokenizer(recipe.data.folder[0].folder)
         self.steps = recipe.optim.steps or math.ceil((recipe.optim.epochs or 1) * len(self.loader))
         self.begin, window = 0, None
-        self.best = Best(recipe, self.model, dev)
+        self.best = Best(recipe, self.model, self.dev)
         if newest is not None:
             found = states.read(newest)
             states.restore(newest, self.model, self.optimizer)

@@ -49,14 +49,24 @@ def make_model(recipe: Recipe, split: Split, resumed: str | None = None) -> Bert
     torch.manual_seed(recipe.seed)
     try:
         if resumed is not None:
-            return checkpoint.load(resumed, recipe.model, recipe.task, labels=labels, **options)
+            return checkpoint.load(
+                resumed, recipe.model, recipe.task, labels=labels, attention=recipe.attention, **options
+            )
         if recipe.new is not None:
             config = _config(recipe.new, metadata)
-            made = checkpoint.new(config, recipe.model, recipe.task, labels=labels, **options)
+            made = checkpoint.new(
+                config, recipe.model, recipe.task, labels=labels, attention=recipe.attention, **options
+            )
         else:
             assert recipe.init is not None  # the recipe saw to it
             made = checkpoint.load(
-                recipe.init, recipe.model, recipe.task, labels=labels, dropout=recipe.dropout, **options
+                recipe.init,
+                recipe.model,
+                recipe.task,
+                labels=labels,
+                dropout=recipe.dropout,
+                attention=recipe.attention,
+                **options,
             )
         made.check_dataset(metadata)
     except (checkpoint.CheckpointError, BatchError) as error:
@@ -178,7 +188,12 @@ def rate(optim: Optim, step: int, steps: int) -> float:
 
 
 def prepare(model: Bert, recipe: Recipe) -> None:
-    """Compile layers, forget activations: what changes how a model computes and no weight's name."""
+    """Compile layers, forget activations: what changes how a model computes and no weight's name.
+
+    Raises RecipeError for attention that does not learn on this device.
+    """
+    if recipe.attention == "flex_attention" and model.device.type == "cpu":
+        raise RecipeError("attention: flex_attention learns on GPUs alone, here are processors: use sdpa")
     if recipe.checkpointing:
         newer = getattr(model, "activation_checkpointing_enable", None)  # transformers' later name for it
         (newer or model.gradient_checkpointing_enable)({"use_reentrant": False})

@@ -158,6 +158,9 @@ class Recipe(Section):
     optim: Optim
     precision: Literal["fp32", "bf16"] = "fp32"
     """`bf16`: matrices are multiplied in bfloat16 (autocast); weights and their updates stay in single precision."""
+    attention: Literal["sdpa", "eager", "flex_attention"] = "sdpa"
+    """Code of the attention: `sdpa` is torch's, which keeps no matrix of all pairs; `eager` keeps it, and is a quarter
+    faster in bf16 on processors while rows are short; `flex_attention` is compiled, for GPUs."""
     compile: bool = False
     """Compile the layers with torch.compile: slow to begin, faster from then on."""
     checkpointing: bool = False
