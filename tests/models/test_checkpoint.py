@@ -170,6 +170,33 @@ def heads(model):
 
 
 @pytest.mark.parametrize(
+    "task, other, kept",
+    [
+        ("choice", "regress", False),
+        ("classify", "tag", False),
+        ("tag", "tag", True),
+        ("mlm", "pretrain", True),
+    ],
+)
+def test_a_head_of_another_task_is_drawn_anew_though_it_has_the_shape(tmp_path, task, other, kept):
+    labels = ["x", "y", "z"]
+    made = checkpoint.new(tiny(), "bert", task, labels=labels)
+    checkpoint.save(made, tmp_path)
+    name = "cls.predictions.transform.dense.weight" if task == "mlm" else "classifier.weight"
+    again = checkpoint.load(tmp_path, "bert", other, labels=labels)
+    assert torch.equal(again.state_dict()[name], made.state_dict()[name]) is kept
+    assert (name in again.drawn) is not kept
+    assert kept or not again.classifier.bias.any()
+    config = json.loads((tmp_path / "config.json").read_text())
+    del config["treegraft"]  # a folder of transformers says its class
+    (tmp_path / "config.json").write_text(json.dumps(config))
+    assert (name in checkpoint.load(tmp_path, "bert", other, labels=labels).drawn) is not kept
+    del config["architectures"]  # one that says nothing has the head it seems to have
+    (tmp_path / "config.json").write_text(json.dumps(config))
+    assert name not in checkpoint.load(tmp_path, "bert", other, labels=labels).drawn
+
+
+@pytest.mark.parametrize(
     ("model", "task"), [("bert", "classify"), ("kbert", "tag"), ("ambert", "classify"), ("ambert", "tag")]
 )
 def test_rows_of_a_head_stay_with_their_labels(tmp_path, model, task):

@@ -14,6 +14,7 @@ from safetensors.torch import load_file
 from models import checkpoint
 from models.evaluate.classes import value_scores
 from models.evaluate.evaluation import MEASURES, columns_of, evaluate
+from models.stream.open import open_split
 from models.train import best as best_
 from models.train import state as states
 from models.train.best import scores_of
@@ -34,6 +35,10 @@ def keys_of(datasets, **more):
     data = {"folder": str(datasets["classify"]), "dev": "dev"}
     keys = {"task": "classify", "data": data, "optim": {"lr": 2e-3, "steps": 10, "warmup": 2}}
     return keys | {"eval_every": 2, "save_every": 3, "best": "accuracy"} | more
+
+
+def rows_of(datasets):
+    return open_split(str(datasets["classify"]), "dev", ("id",)).fingerprint
 
 
 def scored(monkeypatch, values=MADE, name="accuracy", losses=(1.0,) * 5):
@@ -76,7 +81,8 @@ def test_the_model_is_that_of_the_best_look(datasets, tmp_path, monkeypatch, his
     found = json.loads((out / "run.json").read_text())
     looks = {line["step"]: line.get("best_step") for line in metrics(out) if "dev_loss" in line}
     if values[0] == values[0] or values[1] == values[1]:
-        assert found["best"] == {"step": step, "value": values[step // 2 - 1], "loss": 1.0, "score": name}
+        best = {"step": step, "value": values[step // 2 - 1], "loss": 1.0, "rows": rows_of(datasets)}
+        assert found["best"] == best | {"score": name}
         assert f"model has the weights of step {step}, the best by dev {name}" in said
         assert looks[10] == step
     else:
@@ -110,7 +116,8 @@ def test_of_equal_scores_the_one_of_the_lower_loss_is_best(datasets, tmp_path, m
         out, _ = run(folder, **keys_of(datasets))
         assert same(weights(out), history[5])
         found = json.loads((out / "run.json").read_text())["best"]
-        assert found == {"step": 6, "value": 0.5, "loss": 0.4, "score": "accuracy"}
+        rows = rows_of(datasets)
+        assert found == {"step": 6, "value": 0.5, "loss": 0.4, "rows": rows, "score": "accuracy"}
 
 
 def test_a_checkpoint_that_does_not_know_the_loss_of_its_best_is_read(
@@ -123,7 +130,7 @@ def test_a_checkpoint_that_does_not_know_the_loss_of_its_best_is_read(
     shutil.rmtree(out / "checkpoints/step-00000010")
     path = out / "checkpoints/step-00000009/training.json"
     state = json.loads(path.read_text())
-    assert state["best"] == {"step": 8, "value": 0.6, "loss": 0.4}
+    assert state["best"] == {"step": 8, "value": 0.6, "loss": 0.4, "rows": rows_of(datasets)}
     del state["best"]["loss"]
     path.write_text(json.dumps(state))
     scored(monkeypatch, (0.6, 0.5, 0.5, 0.6, 0.6), losses=(0.1,) * 5)
@@ -282,6 +289,18 @@ def test_another_best_or_other_looks_are_another_run(datasets, tmp_path):
     run(tmp_path / "span", **keys, scores={"max_answer_length": 256})
     with pytest.raises(StateError, match=r'scores: {"max_answer_length": 256} there, null here'):
         run(tmp_path / "span", **keys)
+
+
+def test_looks_at_other_rows_do_not_compare(datasets, tmp_path):
+    shutil.copytree(datasets["classify"], tmp_path / "data")
+    keys = keys_of(datasets, data={"folder": str(tmp_path / "data"), "dev": "dev"})
+    run(tmp_path, **keys | {"optim": {"lr": 1e-3, "steps": 2}})
+    (dev,) = (tmp_path / "data").glob("dev-*.arrow")
+    (test,) = (tmp_path / "data").glob("test-*.arrow")
+    dev.unlink()
+    test.rename(dev)
+    with pytest.raises(StateError, match=r"data\.dev: other rows there"):
+        run(tmp_path, **keys | {"optim": {"lr": 1e-3, "steps": 2}})
 
 
 def test_scores_that_are_none_are_refused(datasets, tmp_path):
