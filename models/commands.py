@@ -170,7 +170,7 @@ def evaluate_(
     scores = [f"scores.{name}={json.dumps(value)}" for name, value in given.items() if value is not None]
     with _torch_said():
         run(
-            load_recipe(recipe, [*_changes(set_, out), *scores]),
+            load_recipe(recipe, [*(set_ or ()), *scores], out),
             split,
             model,
             Console(markup=False, emoji=False, highlight=False),
@@ -250,11 +250,7 @@ def generate_(
     }
     said, err = (Console(stderr=e, markup=False, emoji=False, highlight=False) for e in (False, True))
     with _torch_said():
-        run(load_recipe(recipe, _changes(set_, out)), split, model, settings, said, err)
-
-
-def _changes(changes: list[str] | None, out: str | None) -> list[str]:
-    return [*(changes or ()), *([f"out={out}"] if out else ())]
+        run(load_recipe(recipe, set_ or (), out), split, model, settings, said, err)
 
 
 def _train(command: str, path: Path, changes: list[str] | None, out: str | None, overwrite: bool) -> None:
@@ -264,7 +260,7 @@ def _train(command: str, path: Path, changes: list[str] | None, out: str | None,
     from models.train.folder import check_free
     from models.train.reading import RecipeError, check_folders, load_recipe
 
-    recipe = load_recipe(path, _changes(changes, out))
+    recipe = load_recipe(path, changes or (), out)
     if recipe.task not in _TASKS[command]:
         other = next(name for name, tasks in _TASKS.items() if recipe.task in tasks)
         raise RecipeError(

@@ -12,6 +12,7 @@ from rich.table import Table
 
 from corpora import files
 from models import checkpoint
+from models.bert import Bert
 from models.bert_batch import BatchError
 from models.evaluate.evaluation import METRICS, PREDICTIONS, columns_of, evaluate, write
 from models.evaluate.measure import Result
@@ -19,6 +20,7 @@ from models.evaluate.tokens import spelled
 from models.ranks import joined
 from models.stream.open import open_split
 from models.train.data import make_collator
+from models.train.facts import grouped, options_of, plain
 from models.train.folder import MODEL, newest
 from models.train.parts import positions, same_tokens
 from models.train.reading import RecipeError
@@ -39,7 +41,8 @@ def run(recipe: Recipe, split: str | None, model: str | None, console: Console) 
     """
     source, split = asked(recipe, split, model)
     with joined(recipe.threads, recipe.deterministic) as ranks:
-        loaded = checkpoint.load(source).to(ranks.device)
+        loaded, switched = trained(recipe, source)
+        loaded.to(ranks.device)
         folder = recipe.data.folder_of_dev
         metadata = open_split(folder, split, ("id",)).metadata
         try:
@@ -67,8 +70,11 @@ def run(recipe: Recipe, split: str | None, model: str | None, console: Console) 
         if ranks.first:
             out = str(Path(recipe.out) / f"eval-{split}")
             result = _spelled(result, folder)
-            write(result, out, {"model": source, "folder": folder, "split": split, "rows": rows.rows})
+            facts = {"model": source, "folder": folder, "split": split, "rows": rows.rows}
+            write(result, out, facts | {"options": options_of(loaded)})
             console.print(f"{source} on {rows.name}, {rows.rows:,} rows", soft_wrap=True)
+            if switched:
+                console.print(switched, soft_wrap=True)
             console.print(shown(result.scores))
             for name, table in result.tables.items():
                 console.print(_listed(name, table))
@@ -129,6 +135,33 @@ def asked(recipe: Recipe, split: str | None, model: str | None) -> tuple[str, st
                 f"trained by, or --set {key}={its}"
             )
     return source, split
+
+
+def trained(recipe: Recipe, source: str) -> tuple[Bert, str]:
+    """The model of a folder under the recipe's options, and a line that tells which of them it was not trained with: a
+    switch may be turned for an evaluation alone.
+
+    Raises RecipeError where the folder lacks weights of that model: there would be random ones in their place.
+    """
+    try:
+        made = checkpoint.load(
+            source, recipe.model, recipe.task, attention=recipe.attention, **recipe.options
+        )
+    except checkpoint.CheckpointError as error:
+        raise RecipeError(str(error)) from error
+    if made.drawn:
+        raise RecipeError(
+            f"{source} has no {', '.join(grouped(made.drawn))} of model {recipe.model!r}, task {recipe.task!r} and the "
+            "recipe's options: train them, or give the options that it was trained with"
+        )
+    saved = getattr(checkpoint.read_config(source), "treegraft", None)
+    had = saved if isinstance(saved, Mapping) else {}
+    other = [
+        f"{name}: {plain(value)} ({plain(had[name])} in training)"
+        for name, value in options_of(made).items()
+        if had.get(name, value) != value
+    ]
+    return made, f"options {', '.join(other)}" if other else ""
 
 
 def shown(scores: Mapping[str, float]) -> Table:

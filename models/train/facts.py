@@ -25,10 +25,9 @@ def facts(
     recipe: Recipe, model: Bert, collator: Collator, steps: int, split: Split, ranks: Ranks
 ) -> dict[str, Any]:
     """What `run.json` says: the recipe with all defaults, and what it came to here; ready for JSON."""
-    options = {name: value for name, value in model.settings.items() if name != "task"}
     return {
         "recipe": recipe.model_dump(mode="json"),
-        "in_effect": {"options": options, **_of_steps(collator), "steps": steps},
+        "in_effect": {"options": options_of(model), **_of_steps(collator), "steps": steps},
         "dataset": {"fingerprint": split.fingerprint, "rows": split.rows},
         "device": {
             "type": ranks.device.type,
@@ -77,8 +76,7 @@ def opening(
     yield f"{goes_on} · {how}, {recipe.precision}" if newest else begins
     if switched := {name: value for name, value in model.settings.items() if value != kept.get(name, value)}:
         told = (
-            f"{name}: {str(value).lower() if isinstance(value, bool) else value}"
-            + ("" if name in recipe.options else f" (as {recipe.init} was saved)")
+            f"{name}: {plain(value)}" + ("" if name in recipe.options else f" (as {recipe.init} was saved)")
             for name, value in switched.items()
         )
         yield f"options {', '.join(told)}"
@@ -95,6 +93,16 @@ def opening(
             f"{recipe.init} has neither tokenizer.json nor vocab.txt here, so whether its tokens are the dataset's was "
             "not compared"
         )
+
+
+def options_of(model: Bert) -> dict[str, Any]:
+    """A model's options, as they are in effect."""
+    return {name: value for name, value in model.settings.items() if name != "task"}
+
+
+def plain(value: object) -> str:
+    """A value as a recipe has it."""
+    return str(value).lower() if isinstance(value, bool) else str(value)
 
 
 def added_up(model: Bert) -> str:

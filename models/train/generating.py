@@ -13,7 +13,6 @@ from rich.console import Console
 from rich.progress import BarColumn, Progress, TextColumn, TimeRemainingColumn
 
 from corpora import files
-from models import checkpoint
 from models.bert_batch import BatchError
 from models.evaluate.evaluation import METRICS, write
 from models.evaluate.measure import Result
@@ -22,7 +21,7 @@ from models.generate.spelling import Speller
 from models.generate.split import columns_of, room_of, scores_of, write_targets
 from models.ranks import joined
 from models.stream.open import open_split
-from models.train.evaluating import asked, shown
+from models.train.evaluating import asked, shown, trained
 from models.train.parts import same_tokens
 from models.train.reading import RecipeError
 from models.train.recipe import Recipe
@@ -53,10 +52,9 @@ def run(
     """
     source, split = asked(recipe, split, model)
     with joined(recipe.threads, recipe.deterministic) as ranks:
+        loaded, switched = trained(recipe, source)
         try:
-            writer = able(checkpoint.load(source).to(ranks.device))
-        except checkpoint.CheckpointError:
-            raise
+            writer = able(loaded.to(ranks.device))
         except ValueError as error:
             raise RecipeError(f"{source}: {error} in the recipe, and train it") from None
         folder = recipe.data.folder_of_dev
@@ -76,8 +74,9 @@ def run(
                     f"neither {source} nor {folder} has a tokenizer.json, which makes text of tokens"
                 )
             speller = Speller(serialized)
-            if told and ranks.first:
-                err.print(told, soft_wrap=True)
+            for line in (switched, told):
+                if line and ranks.first:
+                    err.print(line, soft_wrap=True)
             began = time.perf_counter()
             with _progress(err if ranks.first else None, -(-rows.rows // ranks.count)) as tell:
                 table = write_targets(

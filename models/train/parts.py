@@ -22,6 +22,7 @@ from corpora.schema import annotated_first
 from models import checkpoint
 from models.bert import Bert
 from models.bert_batch import TOKENIZER, WORDS, BatchError, own_tokenizer
+from models.masks import LM_KINDS
 from models.stream.shards import Split
 from models.train.reading import RecipeError, check_keys
 from models.train.recipe import TASK_NAMES, New, Optim, Recipe
@@ -38,6 +39,10 @@ def make_model(recipe: Recipe, split: Split, resumed: str | None = None) -> Bert
     """
     metadata = split.metadata
     options = dict(recipe.options)
+    if (
+        recipe.model == "unilm"
+    ):  # without `lm`, rows' kinds are drawn (`models.train.data`), whatever init's were
+        options.setdefault("lm", LM_KINDS[0])
     if recipe.model == "ambert" and "coarse_vocab_size" not in options:
         if not metadata.get("coarse_vocab_size"):
             raise RecipeError(

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import difflib
 import re
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -37,13 +37,14 @@ class RecipeError(ValueError):
     exit_code = 2
 
 
-def load_recipe(path: str | Path, changes: tuple[str, ...] | list[str] = ()) -> Recipe:
+def load_recipe(path: str | Path, changes: Iterable[str] = (), out: str | None = None) -> Recipe:
     """Read a recipe; relative paths in it become absolute.
 
     Args:
         path: the YAML file.
         changes: `key=value` each, the key dotted (`optim.lr=3e-5`), the value YAML; paths in them count from the
             working directory. Where a recipe has one key or another (`init` or `new`), a change to one drops the other.
+        out: another `out`, a path as it is, no YAML.
 
     Raises:
         RecipeError: a key or value is wrong.
@@ -59,6 +60,8 @@ def load_recipe(path: str | Path, changes: tuple[str, ...] | list[str] = ()) -> 
         raw = _resolved(found, path.resolve().parent)
         for change in changes:
             _change(raw, change)
+        if out is not None:  # also an empty one, of a variable that the shell does not have
+            raw["out"] = _path(out, Path.cwd(), hub=False)
         return Recipe.model_validate(raw)
     except SettingsError as error:
         raise RecipeError(str(error)) from None
@@ -145,13 +148,16 @@ def _path(value: Any, folder: Path, hub: bool) -> Any:
         return [_path(one, folder, hub) for one in value]
     if isinstance(value, dict) and "folder" in value:
         return {**value, "folder": _path(value["folder"], folder, hub)}
-    if not isinstance(value, str) or is_uri(value):
+    if not isinstance(value, str) or not value or is_uri(value):
         return value
     if hub and not (folder / value).exists() and re.fullmatch(r"[\w-][\w.-]*(/[\w.-]+)?", value):
         owner, _, name = value.partition("/")
         if not name or not (folder / owner).is_dir():
             return value  # an id on the hub
-    return str((folder / value).resolve())
+    try:
+        return str((folder / Path(value).expanduser()).resolve())
+    except (RuntimeError, ValueError) as error:  # of ~ where there is no such user; of a NUL
+        raise RecipeError(f"{value!r} is no path: {error}") from None
 
 
 def _number(value: Any) -> Any:

@@ -9,10 +9,12 @@ from typing import Annotated, Any, Literal, get_args
 
 from pydantic import Field, field_validator, model_validator
 
+from corpora.files import is_uri
 from corpora.sections import Count, Fraction, Section
 from models.evaluate.options import HEEDED, Options
 
 Positive = Annotated[float, Field(gt=0)]
+Name = Annotated[str, Field(min_length=1)]
 ModelName = Literal["bert", "kbert", "unilm", "sgnet", "ambert"]
 TaskName = Literal["mlm", "nsp", "pretrain", "classify", "regress", "tag", "span", "choice"]
 TASK_NAMES: tuple[str, ...] = get_args(TaskName)
@@ -23,7 +25,7 @@ _PROGRESS = ("out", "workers", "threads", "save_every", "keep", "log_every", "ev
 class Source(Section):
     """A dataset, one of several."""
 
-    folder: str
+    folder: Name
     """The folder that `treegraft preprocess` or `encode` wrote, or its URI."""
     weight: Positive = 1.0
     """Share of the rows, beside those of the other datasets."""
@@ -38,7 +40,7 @@ class Data(Section):
     """The split that is learned from."""
     dev: str | None = None
     """Another split, whose loss and metrics are told as training goes on."""
-    dev_folder: str | None = None
+    dev_folder: Name | None = None
     """The folder of `dev`; default: the first of `folder`."""
     order: Literal["sequential", "block", "global"] = "block"
     """Rows as they lie; mixed in a moving window of blocks; or in any order (reads jump about)."""
@@ -135,11 +137,11 @@ class Recipe(Section):
     """What is learned: masked tokens (`mlm`), next sentences (`nsp`), or both (`pretrain`); else what the dataset's
     rows are labelled for. Targets of seq2seq rows are learned by `model: unilm` under `task: mlm`."""
     options: dict[str, Any] = {}
-    """Options of the model, switches of ablations; default: those that `init` was saved with. kbert: `graph`,
+    """Options of the model, switches of ablations; default: those that `init` was saved with, but for `lm`. kbert: `graph`,
     `soft_positions`, `visible_matrix`; unilm: `lm`, `types`; sgnet: `direction`, `alpha`, `aggregation`,
     `softmax`; ambert: `variant`, `granularity`, `agreement` (0.01 where masked tokens alone taught small
     weights)."""
-    init: str | None = None
+    init: Name | None = None
     """Checkpoint to begin from: a folder (such as `model` in the `out` of another run) or an id on the hub."""
     new: New | None = None
     """Instead of `init`: a model from scratch. Its vocabulary is the dataset's."""
@@ -197,6 +199,15 @@ class Recipe(Section):
     def _of_targets(cls, value: Any) -> Any:
         if value == "seq2seq":
             raise ValueError("rows of task seq2seq are learned from by model: unilm under task: mlm")
+        return value
+
+    @field_validator("out")
+    @classmethod
+    def _local(cls, value: str) -> str:
+        if not value or is_uri(value):
+            raise ValueError(
+                f"found {value!r}, expected a folder of this machine (checkpoints are locked and renamed there)"
+            )
         return value
 
     @model_validator(mode="after")

@@ -41,6 +41,17 @@ def test_tasks_belong_to_commands(tmp_path):
         commands.pretrain(path)
 
 
+@pytest.mark.parametrize("command", [commands.finetune, commands.evaluate_, commands.generate_])
+def test_an_empty_out_is_not_the_recipes_own(datasets, tmp_path, command):
+    """A variable that the shell does not have: `--out "$OUT" --overwrite` deletes nothing."""
+    from models.train.reading import RecipeError
+    from tests.models.train.recipes import write
+
+    path = write(tmp_path, task="tag", data={"folder": "x"}, optim={"steps": 1})
+    with pytest.raises(RecipeError, match="out: found ''"):
+        command(path, out="")
+
+
 def test_what_is_wrong_names_the_recipe_and_leaves_no_folder(datasets, tmp_path):
     from models.train.reading import RecipeError
     from tests.models.train.recipes import write

@@ -13,7 +13,7 @@ import torch
 from rich.console import Console
 
 from models import checkpoint, commands
-from models.evaluate.evaluation import evaluate
+from models.evaluate.evaluation import columns_of, evaluate
 from models.evaluate.measure import Result
 from models.evaluate.options import Options
 from models.stream.open import open_split
@@ -69,6 +69,34 @@ def test_a_run_that_stopped_is_said_to_go_on(datasets: Datasets, tmp_path: Path)
         evaluated(recipe)
     said = str(error.value).rpartition("--model ")[2]
     assert evaluated(recipe, model=said)[0]["scores"], "what is advised works"
+
+
+def test_switches_of_the_recipe_hold_and_what_was_not_trained_is_refused(
+    datasets: Datasets, tmp_path: Path
+) -> None:
+    keys: dict[str, Any] = {
+        "model": "kbert",
+        "task": "tag",
+        "data": {"folder": str(datasets["tag"]), "dev": "dev"},
+        "optim": {"steps": 2},
+    }
+    out, _ = recipes.run(tmp_path, **keys)
+    usual, _, said = evaluated(recipes.recipe(tmp_path, **keys))
+    assert "options" not in said and usual["options"]["graph"] is True
+    told, _, said = evaluated(recipes.recipe(tmp_path, **keys, options={"graph": False}))
+    assert "options graph: false (true in training)" in said and told["options"]["graph"] is False
+    model = checkpoint.load(out / "model", graph=False)
+    rows = open_split(keys["data"]["folder"], "dev", columns_of(model))
+    assert told["scores"] == pytest.approx(evaluate(model, rows).scores)
+    assert told["scores"]["loss"] != usual["scores"]["loss"]
+    checkpoint.save(checkpoint.load(out / "model", "kbert", "mlm"), tmp_path / "headless")
+    config = json.loads((tmp_path / "headless/config.json").read_text())
+    del config["treegraft"]
+    (tmp_path / "headless/config.json").write_text(json.dumps(config))
+    with pytest.raises(
+        RecipeError, match=r"has no classifier\.bias, classifier\.weight of model 'kbert', task 'tag'"
+    ):
+        evaluated(recipes.recipe(tmp_path, **keys), model=str(tmp_path / "headless"))
 
 
 def test_a_head_of_other_labels_serves_none(datasets: Datasets, tmp_path: Path) -> None:

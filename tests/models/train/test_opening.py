@@ -69,6 +69,20 @@ def test_switches_that_are_not_as_usual_are_said_and_whence_they_come(datasets, 
     assert "options " not in said
 
 
+def test_the_kind_that_rows_had_is_not_that_of_rows_whose_kinds_are_drawn(datasets, tmp_path):
+    keys = {
+        "model": "unilm",
+        "task": "mlm",
+        "data": {"folder": str(datasets["pretrain"])},
+        "optim": {"steps": 1},
+    }
+    out, said = run(tmp_path / "one", **keys, options={"lm": "left_to_right"})
+    assert "\noptions lm: left_to_right\n" in said
+    after, said = run(tmp_path / "drawn", **keys, init=str(out / "model"))
+    told = json.loads((after / "run.json").read_text())["in_effect"]
+    assert "options " not in said and len(told["kinds"]) == 4 and told["options"]["lm"] == "bidirectional"
+
+
 @pytest.mark.parametrize(
     "capabilities, slow",
     [

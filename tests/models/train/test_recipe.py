@@ -66,6 +66,31 @@ def test_changes_replace_one_key_and_their_paths_count_from_here(tmp_path, monke
     assert found.data.dev == "dev"
 
 
+@pytest.mark.parametrize("name", ["runs/exp #2", "123", "a: b", "1e3", "[x", "null", " b"])
+def test_out_is_a_path_as_it_is(tmp_path, monkeypatch, name):
+    """As YAML some of these were other folders, and `--overwrite` deletes what is in one."""
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "r.yaml").write_text(GOOD, encoding="utf-8")
+    assert load_recipe("r.yaml", ["out=c"], name).out == str(tmp_path / name)
+
+
+@pytest.mark.parametrize("out", ["", "gs://bucket/x", "~nobody-of-this-name/x", "a\0b"])
+def test_out_is_a_folder_of_this_machine(tmp_path, out):
+    (tmp_path / "r.yaml").write_text(GOOD, encoding="utf-8")
+    with pytest.raises(RecipeError, match=r"out: found '(gs://bucket/x)?', expected a folder of|is no path"):
+        load_recipe(tmp_path / "r.yaml", (), out)
+    with pytest.raises(RecipeError):
+        read(tmp_path, GOOD.replace("runs/a", json.dumps(out)))
+
+
+def test_a_tilde_is_the_home(tmp_path, monkeypatch):
+    monkeypatch.setenv("HOME", str(tmp_path / "home"))
+    text = GOOD.replace("runs/a", "~/a").replace("data/a", "~/b")
+    found = [read(tmp_path, text), read(tmp_path, text, "out=~/a"), load_recipe(tmp_path / "r.yaml", (), "~/a")]
+    assert {one.out for one in found} == {str(tmp_path / "home/a")}
+    assert found[0].data.folder[0].folder == str(tmp_path / "home/b")
+
+
 def test_an_id_on_the_hub_is_no_path(tmp_path):
     text = GOOD.replace("new: {layers: 1, width: 32, heads: 4}", "init: NAME")
     assert (
@@ -92,6 +117,7 @@ def test_an_id_on_the_hub_is_no_path(tmp_path):
         ("out:", "batch: {rows: 8, tokens: 9}\nout:", "batch.rows and batch.tokens both"),
         ("out:", "lr: 1\nout:", "lr: unknown key; did you mean 'optim.lr'?"),
         ("folder: data/a", "folder: []", "names no dataset"),
+        ("folder: data/a", "folder: ''", "data.folder.0.folder: String should have at least 1 character"),
         ("out:", "seed: 1\nseed: 2\nout:", "the key 'seed' stands twice"),
         ("out:", "eval_every: 3\nout:", "name the split"),
         ("out:", "dropout: 0\nout:", "of a model from scratch write new.dropout, and drop dropout"),
