@@ -137,8 +137,8 @@ class Recipe(Section):
     """What is learned: masked tokens (`mlm`), next sentences (`nsp`), or both (`pretrain`); else what the dataset's
     rows are labelled for. Targets of seq2seq rows are learned by `model: unilm` under `task: mlm`."""
     options: dict[str, Any] = {}
-    """Options of the model, switches of ablations; default: those that `init` was saved with, but for `lm`. kbert: `graph`,
-    `soft_positions`, `visible_matrix`; unilm: `lm`, `types`; sgnet: `direction`, `alpha`, `aggregation`,
+    """Options of the model, switches of ablations; default: those that `init` was saved with, but for `lm`. kbert:
+    `graph`, `soft_positions`, `visible_matrix`; unilm: `lm`, `types`; sgnet: `direction`, `alpha`, `aggregation`,
     `softmax`; ambert: `variant`, `granularity`, `agreement` (0.01 where masked tokens alone taught small
     weights)."""
     init: Name | None = None
