@@ -86,7 +86,11 @@ def test_out_is_a_folder_of_this_machine(tmp_path, out):
 def test_a_tilde_is_the_home(tmp_path, monkeypatch):
     monkeypatch.setenv("HOME", str(tmp_path / "home"))
     text = GOOD.replace("runs/a", "~/a").replace("data/a", "~/b")
-    found = [read(tmp_path, text), read(tmp_path, text, "out=~/a"), load_recipe(tmp_path / "r.yaml", (), "~/a")]
+    found = [
+        read(tmp_path, text),
+        read(tmp_path, text, "out=~/a"),
+        load_recipe(tmp_path / "r.yaml", (), "~/a"),
+    ]
     assert {one.out for one in found} == {str(tmp_path / "home/a")}
     assert found[0].data.folder[0].folder == str(tmp_path / "home/b")
 
