@@ -25,6 +25,8 @@ RECIPE, RUN, CHECKPOINTS, BEST, MODEL = "recipe.json", "run.json", "checkpoints"
 _LOCK, _CURVES, _BOARD = ".lock", "curves.svg", "tensorboard"
 _GONE = ".old-recipe.json"
 """Name of `recipe.json` from the moment that its run is to be deleted until another has taken its place."""
+_OURS = {"model", "task", "optim", "data"}
+"""Keys by which a `recipe.json` is one of ours: others have files of that name."""
 _STEP = re.compile(r"step-(\d{8,})")
 
 
@@ -42,14 +44,12 @@ def held(out: Path, recipe: Recipe, overwrite: bool) -> Iterator[Path | None]:
         StateError: the folder is in use, another recipe's, or not of a run.
     """
     _usable(out)
-    if overwrite and recipe.init is not None and Path(recipe.init).resolve().is_relative_to(out.resolve()):
-        raise StateError(
-            f"init: {recipe.init} lies in out, which --overwrite deletes; a kill before the first checkpoint would "
-            "lose both: name another folder (--out)"
-        )
+    if overwrite or (out / _GONE).exists():
+        _check_apart(out, recipe)
     made = [folder for folder in (out, *out.parents) if not folder.exists()]
     out.mkdir(parents=True, exist_ok=True)
-    with (out / _LOCK).open("w") as lock:
+    made += [out / name for name in (RECIPE, RUN, _LOCK) if not (out / name).exists()]
+    with (out / _LOCK).open("a") as lock:
         try:
             fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except OSError:
@@ -65,11 +65,9 @@ def held(out: Path, recipe: Recipe, overwrite: bool) -> Iterator[Path | None]:
             yield None if anew else newest(out)
         except BaseException:
             if not _learned(out) and not (out / METRICS).exists():
-                for name in (RECIPE, RUN, _LOCK):
-                    remove(out / name)
-                for folder in made:
+                for path in sorted(made, reverse=True):  # what is in a folder before it
                     with contextlib.suppress(OSError):  # something else is in it by now
-                        folder.rmdir()
+                        (Path.rmdir if path.is_dir() else remove)(path)
             raise
 
 
@@ -84,8 +82,8 @@ def begin(out: Path, recipe: Recipe, overwrite: bool, facts: Mapping[str, Any]) 
     if (out / _GONE).exists():
         for name in (RUN, CHECKPOINTS, BEST, MODEL, METRICS, _CURVES, _BOARD):
             remove(out / name)
-        for told in (*out.glob("eval-*"), *out.glob("generate-*")):  # of weights that are gone
-            remove(told)
+        for told in (*out.glob("eval-*/metrics.json"), *out.glob("generate-*/metrics.json")):
+            remove(told.parent)  # of weights that are gone
     if not (out / RECIPE).exists() or not _learned(out):
         _write(out / RECIPE, recipe.lasting())
     remove(out / _GONE)
@@ -144,9 +142,30 @@ def remove_step(path: Path) -> None:
 def _usable(out: Path) -> None:
     if out.exists() and not out.is_dir():
         raise StateError(f"out: {out} is a file: name a folder")
-    ours = (out / RECIPE).exists() or (out / _GONE).exists()
+    there = [path for path in (out / RECIPE, out / _GONE) if path.exists()]
+    ours = bool(there) and all(map(_is_ours, there))
     if out.exists() and not ours and any(p.name != _LOCK for p in out.iterdir()):
         raise StateError(f"out: {out} holds other files and no {RECIPE} of a run: name a folder of its own")
+
+
+def _is_ours(path: Path) -> bool:
+    try:
+        found = json.loads(path.read_bytes())
+    except (OSError, ValueError):
+        return False
+    return isinstance(found, dict) and found.keys() >= _OURS
+
+
+def _check_apart(out: Path, recipe: Recipe) -> None:
+    """Raise StateError where what a run reads lies in its folder, which is about to be emptied."""
+    read = [("data.folder", source.folder) for source in recipe.data.folder]
+    for key, path in (*read, ("data.dev_folder", recipe.data.dev_folder), ("init", recipe.init)):
+        place = Path(path or "")
+        if place.is_absolute() and place.resolve().is_relative_to(out.resolve()):  # no URI, no id on the hub
+            raise StateError(
+                f"{key}: {path} lies in out, which --overwrite deletes, and the run reads it: name another folder "
+                "(--out)"
+            )
 
 
 def _learned(out: Path) -> bool:
@@ -158,10 +177,7 @@ def _compare(out: Path, recipe: Recipe) -> None:
     path = out / RECIPE
     if not path.exists() or not _learned(out):
         return
-    try:
-        found = json.loads(path.read_text(encoding="utf-8"))
-    except ValueError as error:
-        raise StateError(f"{path} is damaged ({error}): begin anew, with --overwrite") from error
+    found = json.loads(path.read_bytes())
     if differs := list(_differences(found, json.loads(json.dumps(recipe.lasting())))):
         raise another(out, differs)
 

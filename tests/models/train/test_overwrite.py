@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import json
+
 import pytest
 
 from models.train import folder
-from models.train.folder import StateError
+from models.train.folder import StateError, check_free, held
 from models.train.reading import RecipeError
 from tests.models.train.processes import both
 from tests.models.train.recipes import TINY, metrics, recipe, run, same, weights, write
@@ -94,7 +96,7 @@ def test_a_kill_while_the_old_run_is_deleted_leaves_no_mixture(datasets, tmp_pat
         patch.setattr(folder, "_write", dying(write_))
         with pytest.raises(Killed):
             run(tmp_path / "old", overwrite=True, **new)
-    folder.check_free(out, recipe(tmp_path / "old", **new))
+    check_free(out, recipe(tmp_path / "old", **new))
     out, said = run(tmp_path / "old", **new)
     assert "going on" not in said
     assert same(weights(out), weights(clean)) and metrics(out) == metrics(clean)
@@ -111,3 +113,61 @@ def test_without_a_run_there_is_nothing_to_overwrite(datasets, tmp_path):
         run(tmp_path, overwrite=True, **keys_of(datasets, best="f1"))
     out, _ = run(tmp_path, overwrite=True, **keys_of(datasets))
     assert (out / "model").is_dir() and not list(out.glob(".old*"))
+
+
+def some(tmp_path, **keys):
+    return recipe(tmp_path, task="tag", data={"folder": "data"}, optim={"steps": 1}, **keys)
+
+
+def write_run(out, **more):
+    """What a run leaves, by name, without a model that loads."""
+    body = json.dumps(some(out.parent).lasting())
+    for name, text in ({"recipe.json": body, "run.json": "{}", "model/my.txt": "mine"} | more).items():
+        (out / name).parent.mkdir(parents=True, exist_ok=True)
+        (out / name).write_text(text)
+    return files_of(out)
+
+
+@pytest.mark.parametrize("overwrite", [False, True])
+@pytest.mark.parametrize("text", ['{"cake": 1}', '{"model": "bert", "task": "tag"}', "[1]", "cake", ""])
+def test_a_recipe_of_somebody_else_makes_no_folder_of_a_run(tmp_path, text, overwrite):
+    before = write_run(tmp_path / "out", **{"recipe.json": text})
+    for hold in (lambda *given: held(*given, overwrite).__enter__(), check_free):
+        with pytest.raises(StateError, match=r"holds other files and no recipe\.json of a run"):
+            hold(tmp_path / "out", some(tmp_path))
+    assert files_of(tmp_path / "out") == before
+
+
+@pytest.mark.parametrize("name", ["data", "eval-data", "model"])
+def test_the_data_of_a_run_are_not_overwritten(tmp_path, name):
+    out = tmp_path / "out"
+    before = write_run(out, **{f"{name}/manifest.json": "{}"})
+    for key, data in (("folder", {}), ("dev_folder", {"folder": "elsewhere", "dev": "dev"})):
+        keys = {"data": data | {key: str(out / name)}, "task": "tag", "optim": {"steps": 1}}
+        with (
+            pytest.raises(StateError, match=rf"data\.{key}: .*{name} lies in out, which --overwrite deletes"),
+            held(out, recipe(tmp_path, **keys), True),
+        ):
+            pass
+    assert files_of(out) == before
+
+
+def test_only_what_is_of_a_run_is_deleted(tmp_path):
+    out = tmp_path / "out"
+    write_run(out, **{"eval-dev/metrics.json": "{}", "eval-notes/a.txt": "mine", "notes.txt": "mine"})
+    with held(out, some(tmp_path), True):
+        folder.begin(out, some(tmp_path), True, {})
+    assert files_of(out).keys() == {"recipe.json", "run.json", "eval-notes/a.txt", "notes.txt"}
+
+
+def test_what_fails_before_it_begins_deletes_what_it_made(tmp_path):
+    """A run that was killed before its first step has left as little."""
+    for there in ({}, {"recipe.json": json.dumps(some(tmp_path).lasting()), "run.json": "{}"}):
+        for name, text in there.items():
+            (tmp_path / "out").mkdir(exist_ok=True)
+            (tmp_path / "out" / name).write_text(text)
+        with pytest.raises(RecipeError), held(tmp_path / "out", some(tmp_path), False):
+            raise RecipeError("wrong")
+        assert (tmp_path / "out").exists() == bool(there) and files_of(
+            tmp_path / "out"
+        ).keys() == there.keys()
