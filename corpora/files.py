@@ -329,6 +329,17 @@ def remove(path: str) -> None:
 
 
 @contextmanager
+def naming(path: str) -> Iterator[None]:
+    """An OSError in here that names no file, as those of writing and flushing, names this one."""
+    try:
+        yield
+    except OSError as error:
+        if error.errno is not None and error.filename is None:
+            error.filename = path
+        raise
+
+
+@contextmanager
 def write_atomic(path: str) -> Iterator[BinaryIO]:
     """A file to write that gets its name only when the block ends without an error.
 
@@ -345,7 +356,7 @@ def write_atomic(path: str) -> Iterator[BinaryIO]:
     temporary = join(folder, f"{TEMPORARY}{host}-{os.getpid()}-{next(_counter)}-{name}")
     write = _write_remote if is_uri(path) else _write_local
     try:
-        with write(path, temporary) as file:
+        with naming(path), write(path, temporary) as file:
             yield file
     except OSError as error:
         if error.errno in _OUT_OF_SPACE:

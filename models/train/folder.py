@@ -127,6 +127,13 @@ def another(out: Path, differs: Sequence[str]) -> StateError:
     )
 
 
+def damaged(path: Path, why: object) -> StateError:
+    """The error of a checkpoint that a run cannot go on from."""
+    return StateError(
+        f"checkpoint {path} cannot be read: delete that folder to go on from the one before, or use --overwrite ({why})"
+    )
+
+
 def remove(path: Path) -> None:
     """Delete a file or a folder, if it is there."""
     files.remove(str(path))
@@ -151,7 +158,7 @@ def _usable(out: Path) -> None:
 def _is_ours(path: Path) -> bool:
     try:
         found = json.loads(path.read_bytes())
-    except (OSError, ValueError):
+    except (OSError, ValueError, RecursionError):
         return False
     return isinstance(found, dict) and found.keys() >= _OURS
 

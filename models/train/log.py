@@ -60,8 +60,8 @@ class Log:
 
     def open(self) -> None:
         """Make files ready: nothing was written so far."""
-        if not self._quiet:
-            _cut(self._out / METRICS, self._start)
+        if not self._quiet and not _cut(self._out / METRICS, self._start):
+            self.say(f"{self._out / METRICS} was damaged: it goes on behind its last whole line")
         if self._writer is not None:
             self._board = self._writer(str(self._out / "tensorboard"))
 
@@ -94,7 +94,8 @@ class Log:
             total, count = window["parts"].get(name, (0.0, 0))
             window["parts"][name] = total + mean * losses.counts[name], count + losses.counts[name]
         window["tokens"] += losses.tokens
-        if step % self._every == 0 or step == self._steps:
+        counted = any(count for _, count in window["parts"].values())  # else there is no mean
+        if counted and (step % self._every == 0 or step == self._steps):
             means = {name: total / max(count, 1) for name, (total, count) in window["parts"].items()}
             seconds = time.perf_counter() - self._since
             line = {"step": step, "loss": sum(losses.weights[name] * mean for name, mean in means.items())}
@@ -112,7 +113,11 @@ class Log:
         line = {"step": step, **{f"dev_{name}": value for name, value in scores.items()}}
         self._write(line if best is None else line | {"best_step": best})
         told = "" if best is None else " · the best so far" if best == step else f" · best: step {best:,}"
-        self.say(f"step {step:,}: dev " + " · ".join(f"{n} {v:.4f}" for n, v in scores.items()) + told)
+        self.say(
+            f"step {step:,}: dev "
+            + (" · ".join(f"{n} {v:.4f}" for n, v in scores.items()) or "no scores, for no row has a label")
+            + told
+        )
 
     def say(self, text: str) -> None:
         """A line for who watches."""
@@ -126,7 +131,8 @@ class Log:
     def _write(self, line: dict[str, Any]) -> None:
         if self._quiet:
             return
-        with (self._out / METRICS).open("a", encoding="utf-8") as sink:
+        path = self._out / METRICS
+        with files.naming(str(path)), path.open("a", encoding="utf-8") as sink:
             sink.write(json.dumps(line) + "\n")
         if self._board is not None:
             for name, value in line.items():
@@ -147,17 +153,33 @@ class Log:
 
 
 def read_metrics(out: Path) -> list[dict[str, Any]]:
-    """The lines of a run's metrics; the last may be in part, of a run that was killed: it is left out."""
-    path = out / METRICS
-    text = path.read_text(encoding="utf-8") if path.exists() else ""
-    return [json.loads(line) for line in text[: text.rfind("\n") + 1].splitlines()]
+    """The lines of a run's metrics, up to one that is damaged."""
+    return _read(out / METRICS)[0]
 
 
-def _cut(path: Path, step: int) -> None:
-    """Leave out what was told of later steps; the rest is written anew, and put in place at once."""
-    kept = [line for line in read_metrics(path.parent) if line["step"] <= step]
+def _read(path: Path) -> tuple[list[dict[str, Any]], bool]:
+    """Lines up to a damaged one, and whether there is none; of a run that was killed the last may be in part."""
+    found: list[dict[str, Any]] = []
+    lines = path.read_bytes().split(b"\n")[:-1] if path.exists() else []
+    for line in lines:
+        try:
+            body = json.loads(line)
+        except ValueError:
+            break
+        if not isinstance(body, dict) or not isinstance(body.get("step"), int):
+            break
+        found.append(body)
+    return found, len(found) == len(lines)
+
+
+def _cut(path: Path, step: int) -> bool:
+    """Leave out what was told of later steps; the rest is written anew, and put in place at once. Whether all of it
+    could be read."""
+    found, whole = _read(path)
+    kept = [line for line in found if line["step"] <= step]
     with files.write_atomic(str(path)) as sink:
         sink.write("".join(json.dumps(line) + "\n" for line in kept).encode())
+    return whole
 
 
 def _empty() -> dict[str, Any]:

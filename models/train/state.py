@@ -27,7 +27,7 @@ from corpora import files
 from models import checkpoint
 from models.bert import Bert
 from models.bert_batch import TOKENIZER
-from models.train.folder import CHECKPOINTS, StateError, named, of_steps, remove, remove_step
+from models.train.folder import CHECKPOINTS, StateError, damaged, named, of_steps, remove, remove_step
 
 STATE_VERSION = 1
 
@@ -42,6 +42,7 @@ class State:
         window: what was summed up since the last line of metrics (`models.train.log`).
         recipe: `Recipe.lasting`.
         best: the best look so far (`models.train.best`).
+        owed: whether the look at the dev split after this step failed, and has still to be made.
     """
 
     step: int
@@ -49,6 +50,7 @@ class State:
     window: dict[str, Any]
     recipe: dict[str, Any]
     best: dict[str, Any] | None = None
+    owed: bool = False
 
 
 def save(
@@ -99,11 +101,17 @@ def read(path: Path) -> State:
         body = json.loads((path / "training.json").read_text(encoding="utf-8"))
         if body.pop("version") != STATE_VERSION:
             raise StateError(f"{path} was written by another release: begin anew, with --overwrite")
-        return State(**body)
+        state = State(**body)
+        parts = (state.loader, state.window, state.recipe, state.best or {"step": 0, "value": 0.0})
+        if not all(isinstance(part, dict) for part in parts) or not parts[-1].keys() >= {"step", "value"}:
+            raise TypeError("training.json says other things than a run writes")
+        if named(state.step) != path.name:
+            raise ValueError(f"by training.json it is of step {state.step}")
+        return state
     except (OSError, ValueError, TypeError, KeyError, AttributeError) as error:
         if isinstance(error, StateError):
             raise
-        raise StateError(f"{_damaged(path)} ({error})") from error
+        raise damaged(path, error) from error
 
 
 def restore(path: Path, model: Bert, optimizer: torch.optim.Optimizer) -> None:
@@ -111,13 +119,13 @@ def restore(path: Path, model: Bert, optimizer: torch.optim.Optimizer) -> None:
     try:
         saved = load_file(path / "optimizer.safetensors")
     except (OSError, SafetensorError) as error:
-        raise StateError(f"{_damaged(path)} ({error})") from error
+        raise damaged(path, error) from error
     for name, weight in model.named_parameters():
         found = {
             key.rpartition("|")[2]: value for key, value in saved.items() if key.rpartition("|")[0] == name
         }
         if any(value.ndim and value.shape != weight.shape for value in found.values()):
-            raise StateError(f"{_damaged(path)} (moments of {name} have another shape)")
+            raise damaged(path, f"moments of {name} have another shape")
         if found:
             optimizer.state[weight] = {key: value.to(weight.device) for key, value in found.items()}
 
@@ -132,11 +140,26 @@ def _moments(model: Bert, optimizer: torch.optim.Optimizer) -> dict[str, torch.T
 
 @contextlib.contextmanager
 def _whole(path: Path) -> Iterator[Path]:
-    """A new folder that gets its name when all in it is on the disk; what bore the name before is deleted."""
+    """A new folder that gets its name when all in it is on the disk; what bore the name before is deleted.
+
+    Raises OSError, with the folder's name, where it cannot be written.
+    """
     made = path.parent / f".new-{path.name}"
-    remove(made)
-    made.mkdir()
-    yield made
+    try:
+        remove(made)
+        made.mkdir()
+        yield made
+        _settle(made, path)
+    except (OSError, SafetensorError) as error:  # safetensors has no other for a full disk
+        with contextlib.suppress(OSError):
+            remove(made)
+        raise OSError(
+            f"{path} could not be written: {error}. Make room; training goes on from its last checkpoint when it is "
+            "run again"
+        ) from error
+
+
+def _settle(made: Path, path: Path) -> None:
     mode = (made / "config.json").stat().st_mode
     for file in (*made.iterdir(), made):
         if file != made:
@@ -159,7 +182,3 @@ def _opened(path: Path) -> Iterator[int]:
         yield descriptor
     finally:
         os.close(descriptor)
-
-
-def _damaged(path: Path) -> str:
-    return f"checkpoint {path} cannot be read: delete that folder to go on from the one before, or use --overwrite"

@@ -7,6 +7,7 @@ import gzip
 import importlib.util
 import os
 import pickle
+import resource
 import shutil
 import sys
 import tracemalloc
@@ -228,6 +229,19 @@ def test_c23_a_full_disk_says_where_and_how_much(tmp_path: Path, monkeypatch: py
         file.write(b"x" * 1234)
     assert caught.value.errno == errno.ENOSPC and caught.value.filename == str(path)
     assert files.list_names(str(tmp_path)) == []
+
+
+def test_an_error_of_writing_names_the_file(tmp_path: Path) -> None:
+    """The system does not: a full disk is told of as the file's bytes are flushed."""
+    path = tmp_path / "a.json"
+    limits = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (100, limits[1]))
+    try:
+        with pytest.raises(OSError, match=f"File too large: '{path}'"), files.write_atomic(str(path)) as file:
+            file.write(b"x" * 1000)
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, limits)
+    assert not list(tmp_path.iterdir())
 
 
 def test_temporaries_of_the_dead_are_removed(tmp_path: Path) -> None:

@@ -257,10 +257,10 @@ def test_folders_and_checkpoints_that_are_no_run(datasets, tmp_path):
     (tmp_path / "out/letter.txt").unlink()
     out, _ = run(tmp_path, **keys)
     last = newest(out)
+    body = json.loads((last / "training.json").read_text())
     (last / "training.json").write_text("{}")
     with pytest.raises(StateError, match="delete that folder"):
         run(tmp_path, **keys)
-    body = json.loads((last.parent / "step-00000001/training.json").read_text())
     (last / "training.json").write_text(json.dumps(body | {"version": 99}))
     with pytest.raises(StateError, match="another release"):
         run(tmp_path, **keys)
