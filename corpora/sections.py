@@ -12,7 +12,7 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Annotated, Any, get_origin
 
-from pydantic import BaseModel, ConfigDict, Field, ValidationError
+from pydantic import BaseModel, ConfigDict, Field, ValidationError, ValidationInfo, field_validator
 
 _ALTERNATIVE = re.compile(r"str|int|list\[.*\]|\[key\]")
 """A name of an alternative of a union, as pydantic has it in the place of an error."""
@@ -27,6 +27,29 @@ class Section(BaseModel):
 
     model_config = ConfigDict(extra="forbid", frozen=True, use_attribute_docstrings=True, allow_inf_nan=False)
 
+    @field_validator("*", mode="before")
+    @classmethod
+    def _numbers(cls, value: Any, info: ValidationInfo) -> Any:
+        annotation = str(cls.model_fields[str(info.field_name)].annotation)
+        kinds = set(re.findall(r"\b(?:int|float|bool|str|dict|Any)\b", annotation))
+        return number(value, strict=True) if kinds and kinds <= {"int", "float"} else value
+
+
+def number(value: Any, strict: bool = False) -> Any:
+    """A value of YAML 1.1, or what is in it, as it is meant where a number may stand: 1e-4 (no point) is a word there.
+
+    With `strict` only a number may: raises ValueError for true and yes, which Python counts as 1.
+    """
+    if isinstance(value, dict):
+        return {key: number(one, strict) for key, one in value.items()}
+    if isinstance(value, list):
+        return [number(one, strict) for one in value]
+    if strict and isinstance(value, bool):
+        raise ValueError(f"expected a number, found {str(value).lower()}")
+    if isinstance(value, str) and re.fullmatch(r"[+-]?\d+(\.\d*)?[eE][+-]?\d+", value):
+        return float(value)
+    return value
+
 
 MOST = 10**15
 """More than there is of anything; what is counted in 64 bits can be compared with it."""
@@ -35,9 +58,28 @@ Fraction = Annotated[float, Field(ge=0.0, le=1.0)]
 
 
 def read_yaml(path: Path, what: str) -> dict[str, Any]:
-    """The mapping that a YAML file holds; `what` the file is, for messages. Raises SettingsError.
+    """The mapping that a YAML file holds; `what` the file is, for messages. Raises SettingsError."""
+    import yaml
 
-    YAML without surprises: of two equal keys, plain YAML would silently keep the last; here they are an error.
+    try:
+        raw = parse_yaml(path.read_text(encoding="utf-8"))
+    except FileNotFoundError:
+        raise SettingsError(f"{what} {path} does not exist") from None
+    except (OSError, UnicodeDecodeError) as error:
+        raise SettingsError(f"{what} {path} cannot be read: {error}") from None
+    except RecursionError:
+        raise SettingsError(f"{what} {path} is nested too deep") from None
+    except yaml.YAMLError as error:
+        raise SettingsError(f"{what} {path} is not valid YAML: {error}") from None
+    if not isinstance(raw, dict):
+        raise SettingsError(f"{what} {path} must be a mapping of keys to values, found {type(raw).__name__}")
+    return raw
+
+
+def parse_yaml(text: str) -> Any:
+    """YAML without surprises: of two equal keys, plain YAML would silently keep the last; here they are an error.
+
+    Raises yaml.YAMLError, and RecursionError for what is nested too deep.
     """
     import yaml  # here, for pydantic is all that reading shards needs
 
@@ -57,19 +99,7 @@ def read_yaml(path: Path, what: str) -> dict[str, Any]:
                 seen.add(key_node.value)
             return super().construct_mapping(node, deep)
 
-    try:
-        raw = yaml.load(path.read_text(encoding="utf-8"), Loader=Loader)  # noqa: S506  (a SafeLoader)
-    except FileNotFoundError:
-        raise SettingsError(f"{what} {path} does not exist") from None
-    except (OSError, UnicodeDecodeError) as error:
-        raise SettingsError(f"{what} {path} cannot be read: {error}") from None
-    except RecursionError:
-        raise SettingsError(f"{what} {path} is nested too deep") from None
-    except yaml.YAMLError as error:
-        raise SettingsError(f"{what} {path} is not valid YAML: {error}") from None
-    if not isinstance(raw, dict):
-        raise SettingsError(f"{what} {path} must be a mapping of keys to values, found {type(raw).__name__}")
-    return raw
+    return yaml.load(text, Loader=Loader)  # noqa: S506  (a SafeLoader)
 
 
 def explain(error: ValidationError, root: type[BaseModel], written: Mapping[str, str]) -> list[str]:
@@ -83,7 +113,7 @@ def explain(error: ValidationError, root: type[BaseModel], written: Mapping[str,
         elif item["type"] == "missing":
             message = f"this key must be written{written.get('.'.join(place), '')}"
         elif item["type"] != "value_error":
-            if item["type"] == "model_type":  # pydantic's words name a class
+            if item["type"] in ("model_type", "dict_type"):  # pydantic's words name a class
                 message = "expected keys and their values (leave it out for the defaults)"
             message = f"{message}, found {item['input']!r}"
             choices = re.findall(r"'([^']*)'", str(item.get("ctx", {}).get("expected", "")))

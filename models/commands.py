@@ -19,6 +19,8 @@ _TASKS = {
     "finetune": ("mlm", "classify", "regress", "tag", "span", "choice"),
 }
 
+_MEMORY = ("DefaultCPUAllocator", "Storage size calculation overflowed")
+"""In what torch says when a processor's memory does not suffice."""
 _PEER = ("onnection closed by peer", "onnection reset by peer", "remote process exited")
 """In what gloo and nccl say when another process is gone."""
 
@@ -190,7 +192,8 @@ def generate_(
         int, typer.Option(min=1, help="Texts that are followed at a time; 1 takes the best token each time.")
     ] = 1,
     length_penalty: Annotated[
-        float, typer.Option(min=0.0, help="Exponent by which longer texts are favoured; 0: not at all.")
+        float,
+        typer.Option(min=0.0, max=10.0, help="Exponent by which longer texts are favoured; 0: not at all."),
     ] = 0.0,
     max_target_length: Annotated[
         int | None,
@@ -289,8 +292,10 @@ def _torch_said() -> Iterator[None]:
         yield
     except RuntimeError as error:
         first = (str(error).splitlines() or [""])[0]
-        if type(error).__name__ == "OutOfMemoryError":  # torch's: it may not be loaded yet
-            raise MemoryError(f"{first} Lower batch.rows, or raise batch.accumulate") from None
+        # Torch's, which may not be loaded yet, of GPUs; and what its processors' code says.
+        if type(error).__name__ == "OutOfMemoryError" or any(sign in first for sign in _MEMORY):
+            cure = "Lower batch.rows (of generate also --beam-size), or raise batch.accumulate"
+            raise MemoryError(f"{first.rstrip('.')}. {cure}") from None
         if first.startswith("DataLoader worker"):  # torch's handler raises it wherever the program is
             raise OSError(
                 f"a process that reads ahead was killed or crashed ({first}): often memory ran out, of the machine or "

@@ -22,6 +22,9 @@ from models.generate.decoder import Decoder, pick
 from models.output import widened
 from models.unilm import UniLM
 
+_MOST = 2**31 - 1
+"""Of whatever is counted: products of two are numbers of 64 bits."""
+
 
 @dataclass(frozen=True)
 class Search:
@@ -34,7 +37,7 @@ class Search:
         min_length: fewest tokens before [SEP].
         beam_size: 1 is greedy.
         n_best: answers a row, at most `beam_size`.
-        length_penalty: exponent of the penalty; 0 compares sums, more favours longer answers.
+        length_penalty: exponent of the penalty, at most 10; 0 compares sums, more favours longer answers.
         no_repeat_ngram_size: no answer has a sequence of so many tokens twice; 0: any may.
         may_repeat: tokens, such as a full stop, whose sequences may be repeated all the same.
         forbidden: tokens that are never written.
@@ -56,19 +59,18 @@ class Search:
 
     def __post_init__(self) -> None:
         for name, least, most, why in (
-            ("max_target_length", 1, math.inf, ""),
+            ("max_target_length", 1, _MOST, ""),
             ("min_length", 0, self.max_target_length - 1, " (max_target_length, less one for [SEP])"),
-            ("beam_size", 1, math.inf, ""),
+            ("beam_size", 1, _MOST, ""),
             ("n_best", 1, self.beam_size, " (beam_size)"),
-            ("no_repeat_ngram_size", 0, math.inf, ""),
+            ("no_repeat_ngram_size", 0, _MOST, ""),
         ):
             value = getattr(self, name)
             if not _whole(value) or not least <= value <= most:
-                top = f"from {least} to {most}{why}" if most < math.inf else f"of {least} or more"
-                raise ValueError(f"{name} is {value!r}, expected a whole number {top}")
+                raise ValueError(f"{name} is {value!r}, expected a whole number from {least} to {most}{why}")
         penalty = self.length_penalty
-        if isinstance(penalty, bool) or not isinstance(penalty, int | float) or not 0 <= penalty < math.inf:
-            raise ValueError(f"length_penalty is {penalty!r}, expected a number of 0 or more")
+        if isinstance(penalty, bool) or not isinstance(penalty, int | float) or not 0 <= penalty <= 10:
+            raise ValueError(f"length_penalty is {penalty!r}, expected a number from 0 to 10")
         for name, tokens in self.tokens.items():
             if wrong := [token for token in tokens if not _whole(token) or token < 0]:
                 raise ValueError(f"{name} is token {wrong[0]!r}, expected an id of 0 or more")

@@ -15,7 +15,7 @@ from typing import Any
 from pydantic import ValidationError
 
 from corpora.files import is_uri
-from corpora.sections import SettingsError, explain, read_yaml
+from corpora.sections import SettingsError, explain, parse_yaml, read_yaml
 from models.train.recipe import Recipe
 
 _WRITTEN = {
@@ -65,6 +65,8 @@ def load_recipe(path: str | Path, changes: Iterable[str] = (), out: str | None =
         return Recipe.model_validate(raw)
     except SettingsError as error:
         raise RecipeError(str(error)) from None
+    except RecursionError:
+        raise RecipeError(f"recipe {path} or a change to it is nested too deep, or holds itself") from None
     except ValidationError as error:
         raise RecipeError(f"recipe {path}:\n" + "\n".join(explain(error, Recipe, _WRITTEN))) from None
 
@@ -104,12 +106,12 @@ def _change(raw: dict[str, Any], change: str) -> None:
     if not given or not re.fullmatch(r"\w+(\.\w+)*", key):
         raise RecipeError(f"--set takes key=value, such as optim.lr=3e-5, found {change!r}")
     try:
-        made: Any = yaml.safe_load(value)
+        made: Any = parse_yaml(value)
     except yaml.YAMLError as error:
         raise RecipeError(f"--set {key}: the value is not YAML: {error}") from None
     names = key.split(".")
     for name in reversed(names):
-        made = {name: _number(made)}
+        made = {name: made}
     for pair in _EITHER:
         for one, other in (pair, pair[::-1]):
             if _at(made, one) is not None and _at(made, other) is None and _at(raw, other) is not None:
@@ -133,14 +135,13 @@ def _merge(into: dict[str, Any], new: dict[str, Any]) -> None:
 
 
 def _resolved(raw: dict[str, Any], folder: Path) -> dict[str, Any]:
-    """The same with numbers as they are meant, and paths against the folder."""
-    made = _number(raw)
+    """The same with paths against the folder."""
     for name in _PATHS:
         outer, _, key = name.rpartition(".")
-        section = _at(made, outer)
+        section = _at(raw, outer)
         if isinstance(section, dict) and section.get(key) is not None:
             section[key] = _path(section[key], folder, hub=name == "init")
-    return made
+    return raw
 
 
 def _path(value: Any, folder: Path, hub: bool) -> Any:
@@ -158,14 +159,3 @@ def _path(value: Any, folder: Path, hub: bool) -> Any:
         return str((folder / Path(value).expanduser()).resolve())
     except (RuntimeError, ValueError) as error:  # of ~ where there is no such user; of a NUL
         raise RecipeError(f"{value!r} is no path: {error}") from None
-
-
-def _number(value: Any) -> Any:
-    """YAML 1.1 takes 1e-4 (no point) for a word."""
-    if isinstance(value, dict):
-        return {key: _number(one) for key, one in value.items()}
-    if isinstance(value, list):
-        return [_number(one) for one in value]
-    if isinstance(value, str) and re.fullmatch(r"[+-]?\d+(\.\d*)?[eE][+-]?\d+", value):
-        return float(value)
-    return value

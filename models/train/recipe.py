@@ -10,10 +10,11 @@ from typing import Annotated, Any, Literal, get_args
 from pydantic import Field, field_validator, model_validator
 
 from corpora.files import is_uri
-from corpora.sections import Count, Fraction, Section
+from corpora.sections import MOST, Count, Fraction, Section, number
 from models.evaluate.options import HEEDED, Options
 
 Positive = Annotated[float, Field(gt=0)]
+Forgetting = Annotated[float, Field(ge=0, lt=1)]
 Name = Annotated[str, Field(min_length=1)]
 ModelName = Literal["bert", "kbert", "unilm", "sgnet", "ambert"]
 TaskName = Literal["mlm", "nsp", "pretrain", "classify", "regress", "tag", "span", "choice"]
@@ -85,15 +86,15 @@ class BatchSize(Section):
 class New(Section):
     """A model from scratch: its size."""
 
-    layers: Count = 4
+    layers: Annotated[int, Field(ge=1, le=1_000)] = 4
     """`new`, instead of `init`, is a model from scratch, whose vocabulary is the dataset's."""
-    width: Count = 256
+    width: Annotated[int, Field(ge=1, le=65_536)] = 256
     """Width of hidden states, a multiple of `heads`."""
     heads: Count = 4
     """Attention heads of a layer."""
-    intermediate: Count | None = None
+    intermediate: Annotated[int, Field(ge=1, le=1_000_000)] | None = None
     """Width within a layer; default: four times `width`."""
-    positions: Count | None = None
+    positions: Annotated[int, Field(ge=1, le=1_000_000)] | None = None
     """Longest sequence that fits; default: what the dataset needs."""
     dropout: Fraction = 0.1
     """Of hidden states and of attention."""
@@ -104,7 +105,7 @@ class Optim(Section):
 
     lr: Positive = 1e-4
     """The highest learning rate."""
-    betas: tuple[Fraction, Fraction] = (0.9, 0.999)
+    betas: tuple[Forgetting, Forgetting] = (0.9, 0.999)
     """How slowly AdamW's two means forget."""
     eps: Positive = 1e-8
     """What AdamW adds to what it divides by."""
@@ -118,7 +119,7 @@ class Optim(Section):
     """Longest gradient; a longer one is scaled down to it. `null`: any."""
     steps: Count | None = None
     """Steps of the run."""
-    epochs: Positive | None = None
+    epochs: Annotated[float, Field(gt=0, le=MOST)] | None = None
     """Instead of `steps`: times that the data is gone through."""
 
     @model_validator(mode="after")
@@ -173,9 +174,9 @@ class Recipe(Section):
     """Same bits from run to run on a GPU too, where that is slower; on processors it is so anyway."""
     out: str
     """Folder for checkpoints, metrics, curves and the trained model."""
-    workers: Annotated[int, Field(ge=0)] = 0
+    workers: Annotated[int, Field(ge=0, le=4096)] = 0
     """Processes that read ahead; 0 reads in between, which is enough for most."""
-    threads: Count | None = None
+    threads: Annotated[int, Field(ge=1, le=4096)] | None = None
     """Processor threads of a process; default: the cores there are, divided among the processes. Sums over
     another number of threads may differ in the last bit."""
     save_every: Count = 500
@@ -200,6 +201,11 @@ class Recipe(Section):
         if value == "seq2seq":
             raise ValueError("rows of task seq2seq are learned from by model: unilm under task: mlm")
         return value
+
+    @field_validator("options", "masking", "kinds", mode="before")
+    @classmethod
+    def _numbers_in(cls, value: Any) -> Any:
+        return number(value)
 
     @field_validator("out")
     @classmethod

@@ -262,11 +262,13 @@ def test_half_precision_runs_and_scores_are_single():
 
 def test_numbers_out_of_range_are_refused_by_name():
     for settings, says in (
-        ({"beam_size": 0}, "beam_size is 0, expected a whole number of 1 or more"),
+        ({"beam_size": 0}, "beam_size is 0, expected a whole number from 1 to 2147483647"),
+        ({"beam_size": 10**22}, "beam_size is 10000000000000000000000, expected"),
         ({"beam_size": 2, "n_best": 3}, r"n_best is 3, expected a whole number from 1 to 2 \(beam_size\)"),
         ({"max_target_length": 0}, "max_target_length is 0"),
         ({"max_target_length": 5, "min_length": 5}, r"min_length is 5, .*from 0 to 4 \(max_target_length"),
-        ({"length_penalty": -1.0}, "length_penalty is -1.0, expected a number of 0 or more"),
+        ({"length_penalty": -1.0}, "length_penalty is -1.0, expected a number from 0 to 10"),
+        ({"length_penalty": 1e308}, "length_penalty is 1e.308, expected a number"),
         ({"length_penalty": float("nan")}, "length_penalty is nan"),
         ({"no_repeat_ngram_size": 2.5}, "no_repeat_ngram_size is 2.5"),
         ({"forbidden": (SEP,)}, "token 3 is forbidden, but it is the one that ends"),

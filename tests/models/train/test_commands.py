@@ -93,6 +93,14 @@ PAIR = (
             "batch.rows",
         ),
         (
+            RuntimeError(
+                "[enforce fail at alloc_cpu.cpp:127] err == 0. DefaultCPUAllocator: can't allocate memory: you tried "
+                "to allocate 512000000000000 bytes. Error code 12 (Cannot allocate memory)"
+            ),
+            MemoryError,
+            r"--beam-size",
+        ),
+        (
             RuntimeError("DataLoader worker (pid 77) is killed by signal: Killed. "),
             OSError,
             "pid 77.*`workers`",

@@ -159,6 +159,19 @@ def test_an_id_on_the_hub_is_no_path(tmp_path):
             "scores.script, scores.scheme: not heeded by task 'm",
         ),
         ("out:", "script: cmrc\nout:", "script: unknown key; did you mean 'scores.script'?"),
+        ("out:", "batch: {rows: true}\nout:", "batch.rows: expected a number, found true"),
+        ("out:", "threads: yes\nout:", "threads: expected a number, found true"),
+        ("out:", "seed: no\nout:", "seed: expected a number, found false"),
+        ("mlm", "span\nscores: {threshold: on}", "scores.threshold: expected a number, found true"),
+        ("lr: 1e-3", "lr: 1, betas: [yes, 0.9]", "optim.betas: expected a number, found true"),
+        ("lr: 1e-3", "lr: 1, betas: [1, 0.9]", "optim.betas.0: Input should be less than 1, found 1"),
+        ("steps: 10", "epochs: 1e308", "optim.epochs: Input should be less than or equal to 1000000000"),
+        ("out:", "threads: 1000000000000000\nout:", "threads: Input should be less than or equal to 4096"),
+        ("out:", "workers: 1e15\nout:", "workers: Input should be less than or equal to 4096"),
+        ("out:", "masking:\nout:", "masking: expected keys and their values (leave it out for the defaults)"),
+        ("model: bert", "model: &a [*a]", "model: Input should be 'bert', "),
+        ("out:", "options: &a {b: *a}\nout:", "is nested too deep, or holds itself"),
+        ("task: mlm", f"task: {'[' * 2000 + ']' * 2000}", "is nested too deep"),
     ],
 )
 def test_what_is_wrong_is_named(tmp_path, old, new, says):
@@ -193,7 +206,21 @@ def test_models_and_tasks_are_those_there_are():
     assert set(TASK_NAMES) == set(TASKS) - {"none"}
 
 
-@pytest.mark.parametrize("change", ["lr", "optim..lr=1", "=3", "optim.lr=[1"])
+def test_words_stay_words_where_no_number_is_wanted(tmp_path):
+    text = GOOD.replace("data/a", "1e4, split: 1e3, dev: '2e3'").replace("steps: 10", "steps: 1e1")
+    found = read(tmp_path, text, "options={alpha: 1e-1}", "out=1e5", "save_every=2e1")
+    assert (found.data.split, found.data.dev, found.optim.steps, found.save_every) == ("1e3", "2e3", 10, 20)
+    assert found.data.folder[0].folder == str(tmp_path / "1e4") and found.out.endswith("/1e5")
+    assert found.options == {"alpha": 0.1}
+
+
+def test_a_change_that_is_deep_is_refused(tmp_path):
+    for change in (f"options={'{a: ' * 2000}1{'}' * 2000}", "options=&a [*a]", f"{'a.' * 2000}b=1"):
+        with pytest.raises(RecipeError, match=r"nested too deep|a: unknown key|options: "):
+            read(tmp_path, GOOD, change)
+
+
+@pytest.mark.parametrize("change", ["lr", "optim..lr=1", "=3", "optim.lr=[1", "optim={lr: 1, lr: 2}"])
 def test_changes_that_are_none(tmp_path, change):
     with pytest.raises(RecipeError, match="--set"):
         read(tmp_path, GOOD, change)
