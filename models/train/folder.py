@@ -19,7 +19,7 @@ from typing import Any
 
 from corpora import files
 from models.train.log import METRICS
-from models.train.recipe import Recipe
+from models.train.recipe import Recipe, settled
 
 RECIPE, RUN, CHECKPOINTS, BEST, MODEL = "recipe.json", "run.json", "checkpoints", "best", "model"
 _LOCK, _CURVES, _BOARD = ".lock", "curves.svg", "tensorboard"
@@ -184,7 +184,7 @@ def _compare(out: Path, recipe: Recipe) -> None:
     path = out / RECIPE
     if not path.exists() or not _learned(out):
         return
-    found = json.loads(path.read_bytes())
+    found = settled(json.loads(path.read_bytes()))  # earlier releases left them out
     if differs := list(_differences(found, json.loads(json.dumps(recipe.lasting())))):
         raise another(out, differs)
 

@@ -272,4 +272,15 @@ class Recipe(Section):
         del found["batch"]["accumulate"]
         found["data"]["folder"] = [source["weight"] for source in found["data"]["folder"]]
         found["data"].pop("dev_folder")
-        return found
+        return settled(found)
+
+
+def settled(lasting: dict[str, Any]) -> dict[str, Any]:
+    """The same with the defaults that follow from other keys: written out they make no other run."""
+    match lasting:
+        case {"batch": {"rows": None, "tokens": None} as batch}:
+            batch["rows"] = 32
+    match lasting:
+        case {"new": {"intermediate": None, "width": int(width)} as new}:
+            new["intermediate"] = 4 * width
+    return lasting

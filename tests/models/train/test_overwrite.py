@@ -171,3 +171,15 @@ def test_what_fails_before_it_begins_deletes_what_it_made(tmp_path):
         assert (tmp_path / "out").exists() == bool(there) and files_of(
             tmp_path / "out"
         ).keys() == there.keys()
+
+
+def test_a_run_of_an_earlier_release_goes_on(tmp_path):
+    """Which left out of its recipe.json what follows from other keys."""
+    keys = {"task": "tag", "data": {"folder": "data"}, "optim": {"steps": 1}, "batch": {}}
+    made = recipe(tmp_path, **keys)
+    old = made.lasting()
+    old["batch"]["rows"] = old["new"]["intermediate"] = None
+    write_run(tmp_path / "out", **{"recipe.json": json.dumps(old)})
+    check_free(tmp_path / "out", made)
+    with pytest.raises(StateError, match=r"batch\.rows: 32 there, 31 here"):
+        check_free(tmp_path / "out", recipe(tmp_path, **keys | {"batch": {"rows": 31}}))

@@ -263,6 +263,13 @@ def test_what_changes_no_weight_makes_no_other_run(tmp_path):
     assert tuned[0] != tuned[1] != tuned[2] != tuned[0]
 
 
+def test_a_default_that_is_written_out_makes_no_other_run(tmp_path):
+    found = read(tmp_path, GOOD).lasting()
+    assert read(tmp_path, GOOD, "batch.rows=32", "new.intermediate=128", "optim.clip=1").lasting() == found
+    assert read(tmp_path, GOOD, "batch.rows=31").lasting() != found
+    assert read(tmp_path, GOOD, "batch.tokens=900").lasting()["batch"]["rows"] is None
+
+
 @pytest.mark.parametrize("schedule", ["linear", "cosine", "constant"])
 @pytest.mark.parametrize("warmup", [0, 0.2, 20])
 def test_rates_rise_to_the_highest_and_fall(schedule, warmup):
