@@ -62,6 +62,16 @@ class Ranks:
             if said is not None:
                 raise error or ValueError(f"process {rank} stopped: {said}")
 
+    @contextmanager
+    def agreed(self) -> Iterator[None]:
+        """What any process finds wrong in here is raised in all of them."""
+        error = None
+        try:
+            yield
+        except (ValueError, OSError) as raised:
+            error = raised
+        self.together(error)
+
     def leave(self) -> None:
         """Exchange nothing any more; models that are shared are of no use from then on.
 

@@ -46,8 +46,11 @@ class Best:
 
     look: dict[str, Any] | None = None
 
-    def __init__(self, recipe: Recipe, model: Bert, dev: Split | None) -> None:
-        """`dev`: the split that is looked at. Raises RecipeError for a score that this task does not have."""
+    def __init__(self, recipe: Recipe, model: Bert, dev: Split | None, labelled: bool) -> None:
+        """`dev`: the split that is looked at, and whether a row of it is `labelled`.
+
+        Raises RecipeError for a score that this task does not have, or rows without labels.
+        """
         self.name, self._out = recipe.best, Path(recipe.out)
         if self.name is None:
             return
@@ -56,6 +59,10 @@ class Best:
         if self.name not in (known := scores_of(model, dev.metadata)):
             raise RecipeError(
                 f"best: {self.name!r} is no score of task {model.task.name!r} here; its scores: {', '.join(known)}"
+            )
+        if not labelled:
+            raise RecipeError(
+                f"best: no row of {dev.name} has a label, so looks at it have no scores: name another data.dev"
             )
 
     @property

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from itertools import pairwise
 from typing import Any
 
@@ -18,6 +18,7 @@ from models.collate.kinds import Kinds
 from models.collate.mlm import OPTIONS, Masking
 from models.collate.pack import Packing
 from models.collate.sequences import Step
+from models.evaluate.evaluation import columns_of
 from models.heads import TASKS
 from models.masks import LM_KINDS
 from models.ranks import Ranks
@@ -27,11 +28,14 @@ from models.stream.open import join_splits, open_split
 from models.stream.order import Order
 from models.stream.rows import Rows
 from models.stream.shards import Split
+from models.train.parts import check_fits
 from models.train.reading import RecipeError, check_keys
 from models.train.recipe import TASK_NAMES, Recipe
 
 TARGETS = {"rate": 0.7, "part": "target"}
 """Masking of rows with a target, by default: UniLM's fine-tuning (Dong et al. 2019, section 3.2)."""
+_ROWS_AT_ONCE = 64
+"""Rows that are looked at together for one with a label: mostly the first few tell."""
 _ANY = {
     f"{prefix}{name}": value
     for prefix in ("", "coarse_")
@@ -74,19 +78,26 @@ def open_rows(recipe: Recipe, columns: tuple[str, ...] = ("input_ids",)) -> Spli
     return join_splits(_splits(recipe, columns))
 
 
-def open_dev(recipe: Recipe, columns: tuple[str, ...]) -> Split:
-    """The rows of `data.dev`."""
-    return open_split(recipe.data.folder_of_dev, recipe.data.dev, columns)
+def open_dev(recipe: Recipe, model: Bert, collator: Collator) -> Split:
+    """The rows of `data.dev`. Raises what `open_split` does, and RecipeError where this model is not for them."""
+    split = open_split(recipe.data.folder_of_dev, recipe.data.dev, columns_of(model, collator))
+    check_rows(recipe, split.metadata)
+    check_fits(model, split.metadata, recipe.data.folder[0].folder, recipe.data.folder_of_dev)
+    return split
 
 
-def make_loader(recipe: Recipe, collator: Collator, ranks: Ranks) -> Loader[Share]:
-    """Steps of a run, each a `Share`. Raises RecipeError where rows cannot be divided."""
+def make_loader(recipe: Recipe, model: Bert, collator: Collator, ranks: Ranks) -> Loader[Share]:
+    """Steps of a run, each a `Share`. Raises RecipeError where rows cannot be divided, or none has a label."""
     splits, data, pieces = _splits(recipe, collator.columns), recipe.data, recipe.batch.accumulate
     orders = [Order(data.order, split.rows, recipe.seed, data.block, data.window) for split in splits]
     mixed = len(splits) > 1
-    rows = _rows(recipe, ranks)
+    rows, joined = _rows(recipe, ranks), join_splits(splits)
+    if not labelled(model, collator, joined):
+        raise RecipeError(
+            f"data.split: no row of {joined.name} has a label, so there is nothing to learn: name another"
+        )
     return Loader(
-        join_splits(splits),
+        joined,
         rows,
         order=Mixture(orders, [source.weight for source in data.folder]) if mixed else orders[0],
         seed=recipe.seed,
@@ -184,7 +195,7 @@ def _rows(recipe: Recipe, ranks: Ranks) -> int:
 
 
 def check_rows(recipe: Recipe, metadata: Mapping[str, Any]) -> None:
-    """Raise RecipeError where the dataset's rows are not of the task."""
+    """Raise RecipeError where the dataset's rows are not of the task, or have values for classes or the reverse."""
     try:
         Collator(task=recipe.task).check_dataset(metadata)
     except BatchError:
@@ -194,3 +205,39 @@ def check_rows(recipe: Recipe, metadata: Mapping[str, Any]) -> None:
             f"task: the dataset's rows are of task {found!r}, the recipe's task is {recipe.task!r}: write task: "
             f"{fits}, or preprocess the corpus for {recipe.task!r}"
         ) from None
+    names = metadata.get("labels")
+    if recipe.task == "regress" and names:
+        raise RecipeError(
+            f"task: regress learns scores, the dataset's rows have classes ({', '.join(names[:5])}"
+            f"{', ...' if len(names) > 5 else ''}): write task: classify, or preprocess the corpus with input.score: "
+            "true"
+        )
+    if recipe.task == "classify" and not names:
+        raise RecipeError(
+            "task: classify learns classes, the dataset has none: write task: regress if its rows have scores; if they "
+            "have no labels, name another dataset"
+        )
+    if recipe.task == "tag" and not names:
+        raise RecipeError("task: tag learns labels, and no row of the dataset has one: name another dataset")
+
+
+def labelled(model: Bert, collator: Collator, split: Split) -> bool:
+    """Whether some row of a split, opened with the collator's columns, has what the task predicts."""
+    # What an option bears the name of is told by no label: both [CLS] of AMBERT agree about any row.
+    parts = [part for part in model.parts if part not in model.settings]
+    for start in range(0, split.rows, _ROWS_AT_ONCE):
+        rows = split.take(np.arange(start, min(start + _ROWS_AT_ONCE, split.rows)))
+        counts = model.counts(collator(rows))
+        if any(int(counts.get(part, 0)) for part in parts):
+            return True
+    return False
+
+
+def exceeded(recipe: Recipe, collator: Collator, metadata: Mapping[str, Any]) -> Iterator[str]:
+    """What there is to say where a row may be longer than `batch.tokens` or `batch.pack`."""
+    tree = collator.length_column == "tree_ids"
+    longest = metadata.get("tree_max_length" if tree else "max_length") or 0
+    for name, alone in (("tokens", "step"), ("pack", "sequence")):
+        room = getattr(recipe.batch, name)
+        if room is not None and room < longest:
+            yield f"batch.{name} is {room:,}, rows may have {longest:,} tokens: a longer one is a {alone} of its own"

@@ -22,7 +22,7 @@ from models.stream.open import open_split
 from models.train.data import make_collator
 from models.train.facts import grouped, options_of, plain
 from models.train.folder import MODEL, newest
-from models.train.parts import positions, same_tokens
+from models.train.parts import check_fits
 from models.train.reading import RecipeError
 from models.train.recipe import Recipe
 
@@ -46,14 +46,8 @@ def run(recipe: Recipe, split: str | None, model: str | None, console: Console) 
         folder = recipe.data.folder_of_dev
         metadata = open_split(folder, split, ("id",)).metadata
         try:
-            loaded.check_dataset(metadata)
-            same_tokens(source, folder)
+            check_fits(loaded, metadata, source, folder)
             collator = make_collator(recipe, loaded, metadata)
-            if positions(loaded, metadata) > loaded.config.max_position_embeddings:
-                raise BatchError(
-                    f"rows of {folder} reach position {positions(loaded, metadata) - 1:,}, {source} has "
-                    f"{loaded.config.max_position_embeddings:,}: encode with a lower encode.max_length"
-                )
             rows = open_split(folder, split, columns_of(loaded, collator))
             result = evaluate(
                 loaded,
@@ -75,7 +69,7 @@ def run(recipe: Recipe, split: str | None, model: str | None, console: Console) 
             console.print(f"{source} on {rows.name}, {rows.rows:,} rows", soft_wrap=True)
             if switched:
                 console.print(switched, soft_wrap=True)
-            console.print(shown(result.scores))
+            console.print(shown(result.scores) if result.scores else "no scores, for no row has a label")
             for name, table in result.tables.items():
                 console.print(_listed(name, table))
             told = f"scores: {files.join(out, METRICS)} · predictions: {files.join(out, PREDICTIONS)}"

@@ -22,38 +22,20 @@ import torch
 from rich.console import Console
 from torch import Tensor, nn
 
-from models.evaluate.evaluation import columns_of, evaluate
+from models.evaluate.evaluation import evaluate
 from models.output import Output
 from models.ranks import Ranks, joined
 from models.stream.hashing import key_of
 from models.stream.loader import Loader
 from models.stream.loader import StateError as LoaderError
-from models.train import folder
+from models.train import data, folder, parts
 from models.train import state as states
 from models.train.best import Best
 from models.train.curves import write_curves
-from models.train.data import (
-    Share,
-    check_rows,
-    check_steps,
-    make_buckets,
-    make_collator,
-    make_loader,
-    open_dev,
-    open_rows,
-    row_ids,
-)
+from models.train.data import Share
 from models.train.facts import facts, opening
 from models.train.interrupt import deferred
 from models.train.log import Log, Losses
-from models.train.parts import (
-    check_model,
-    make_model,
-    make_optimizer,
-    prepare,
-    rate,
-    same_tokens,
-)
 from models.train.recipe import Recipe
 
 T = TypeVar("T")
@@ -74,15 +56,15 @@ def train(recipe: Recipe, console: Console, *, overwrite: bool = False) -> Path:
     out = Path(recipe.out)
     with contextlib.ExitStack() as held, joined(recipe.threads, recipe.deterministic) as ranks:
         newest = None
-        with _together(ranks):
+        with ranks.agreed():
             if ranks.first:  # it alone holds the folder; the others learn from it what is there
-                check_model(recipe)
-                check_steps(recipe)
+                parts.check_model(recipe)
+                data.check_steps(recipe)
                 newest = held.enter_context(folder.held(out, recipe, overwrite))
         newest = ranks.gather(newest)[0]
-        with _together(ranks):
+        with ranks.agreed():
             run = _Run(recipe, console, ranks, newest)
-        with _together(ranks):  # only now, when all could be opened, is an old run lost
+        with ranks.agreed():  # only now, when all could be opened, is an old run lost
             run.take(overwrite)
         return run.train()
 
@@ -94,37 +76,39 @@ class _Run:
     """Whether a process was asked to stop before the step."""
     asked: Callable[[], bool] = staticmethod(lambda: False)
     """Whether this one was, by now."""
+    owed = False
+    """Whether the look of the step that the run goes on from failed."""
+    skipped = False
+    """Whether it was told that steps without any label move nothing."""
 
     def __init__(self, recipe: Recipe, console: Console, ranks: Ranks, newest: Path | None) -> None:
         self.recipe, self.ranks, self.out = recipe, ranks, Path(recipe.out)
-        split = open_rows(recipe)
-        check_rows(recipe, split.metadata)
-        self.model = make_model(recipe, split, str(newest) if newest else None).to(ranks.device)
-        anew = recipe.init is None or newest is not None  # else there are tokens to compare
-        compared = anew or same_tokens(str(recipe.init), recipe.data.folder[0].folder)
-        collator = make_collator(recipe, self.model, split.metadata)
-        self.collator = collator
-        self.loader = make_loader(recipe, collator, ranks)
-        self.dev = open_dev(recipe, columns_of(self.model, collator)) if recipe.data.dev else None
-        if self.dev is not None:
-            check_rows(recipe, self.dev.metadata)
-        self.optimizer = make_optimizer(self.model, recipe.optim)
+        split = data.open_rows(recipe)
+        data.check_rows(recipe, split.metadata)
+        self.model = parts.make_model(recipe, split, str(newest) if newest else None).to(ranks.device)
+        compared = parts.check_tokens(recipe, self.model, newest is not None)
+        self.collator = collator = data.make_collator(recipe, self.model, split.metadata)
+        self.loader = data.make_loader(recipe, self.model, collator, ranks)
+        self.dev = data.open_dev(recipe, self.model, collator) if recipe.data.dev else None
+        scored = self.dev is None or data.labelled(self.model, collator, self.dev)
+        self.optimizer = parts.make_optimizer(self.model, recipe.optim)
         self.tokenizer = states.read_tokenizer(recipe.data.folder[0].folder)
         self.steps = recipe.optim.steps or math.ceil((recipe.optim.epochs or 1) * len(self.loader))
         self.begin, window = 0, None
-        self.best = Best(recipe, self.model, self.dev)
+        self.best = Best(recipe, self.model, self.dev, scored)
         if newest is not None:
             found = states.read(newest)
             states.restore(newest, self.model, self.optimizer)
             self.resume(found.loader)
-            self.begin, window = found.step, found.window
+            self.begin, window, self.owed = found.step, found.window, found.owed
             self.best.go_on(found.best)
-        prepare(self.model, recipe)
+        parts.prepare(self.model, recipe)
         self.log = Log(self.out, console, recipe, self.begin, self.steps, quiet=not ranks.first)
         self.log.window = window or self.log.window
         self.facts = facts(recipe, self.model, collator, self.steps, split, ranks)
         place = (self.begin, self.steps, newest)
         self.told = list(opening(recipe, self.model, ranks, self.loader.describe(), place, compared))
+        self.told += data.exceeded(recipe, collator, split.metadata)
 
     @functools.cached_property
     def module(self) -> nn.Module:
@@ -156,16 +140,22 @@ class _Run:
         self.model.train()
         shares, epoch = _endless(self.loader), self.loader.epoch
         with self.log, deferred(self.ranks.count == 1) as self.asked:
+            if self.owed:
+                with self.aside():
+                    self.look(self.begin)
+                    if self.ranks.first:
+                        self.save(self.begin)
             for step in range(self.begin + 1, self.steps + 1):
                 share = next(shares)
                 torch.manual_seed(key_of(recipe.seed, step, self.ranks.rank))
-                learning = rate(optim, step - 1, self.steps)
-                for group in self.optimizer.param_groups:
-                    group["lr"] = learning
+                learning = parts.set_rate(self.optimizer, optim, step - 1, self.steps)
                 losses = self.gradients(share)
                 norm = torch.nn.utils.clip_grad_norm_(self.model.parameters(), optim.clip or _NO_LIMIT)
                 self.check(step, share, losses, float(norm))
-                self.optimizer.step()
+                if any(losses.counts.values()):
+                    self.optimizer.step()
+                else:
+                    self.skip(step, share)
                 self.optimizer.zero_grad()
                 self.log.step(step, losses, lr=learning, grad_norm=float(norm))
                 last, ended = step == self.steps, self.loader.epoch != epoch
@@ -175,8 +165,10 @@ class _Run:
                     if self.dev is not None and (last or due):
                         self.look(step)
                     stops = not last and (self.stops or (self.ranks.count == 1 and self.asked()))
-                    if self.ranks.first and (last or stops or step % recipe.save_every == 0):
-                        self.save(step)
+                    if last or stops or step % recipe.save_every == 0:
+                        self.check_weights(step)
+                        if self.ranks.first:
+                            self.save(step)
                     if stops:
                         self.stop(step)
             if self.ranks.first:
@@ -185,20 +177,15 @@ class _Run:
 
     def gradients(self, share: Share) -> Losses:
         """Add a step's gradients to those there are; its losses."""
-        parts = self.model.parts
+        names = self.model.parts
         counted = [self.model.counts(batch) for batch in share.batches]
-        own = [sum(int(counts.get(name, 0)) for counts in counted) for name in parts]
+        own = [sum(int(counts.get(name, 0)) for counts in counted) for name in names]
         # Of several processes one alone may have been asked to stop: all stop after the same step.
         *known, tokens, stops = self.ranks.sum(torch.tensor([*own, share.tokens, self.asked()])).tolist()
         self.stops = stops > 0
-        counts = dict(zip(parts, known, strict=True))
-        if not any(known):
-            raise TrainingError(
-                f"no row of the step has anything to predict (rows {_some(share.numbers.tolist())}): does split "
-                f"{self.recipe.data.split!r} have labels?"
-            )
+        counts = dict(zip(names, known, strict=True))
         on_device = {name: torch.tensor(count, device=self.ranks.device) for name, count in counts.items()}
-        totals = torch.zeros(len(parts), dtype=torch.float64, device=self.ranks.device)
+        totals = torch.zeros(len(names), dtype=torch.float64, device=self.ranks.device)
         for left, batch in zip(reversed(range(len(share.batches))), share.batches, strict=True):
             # Ranks exchange gradients once a step, with the last piece.
             apart = self.module.no_sync() if left and self.ranks.count > 1 else contextlib.nullcontext()
@@ -206,15 +193,14 @@ class _Run:
                 output = self.forward(batch)
                 # DDP takes the mean over ranks, of what is a sum.
                 (output.share(on_device) * self.ranks.count).backward()
-            totals += torch.stack([output.parts[name].detach() * output.counts[name] for name in parts])
+            totals += torch.stack([output.parts[name].detach() * output.counts[name] for name in names])
         sums = self.ranks.sum(totals).tolist()
-        means = {name: total / max(counts[name], 1) for name, total in zip(parts, sums, strict=True)}
+        means = {name: total / max(counts[name], 1) for name, total in zip(names, sums, strict=True)}
         return Losses(means, counts, output.weights, tokens)
 
     def forward(self, batch: Mapping[str, Tensor]) -> Output:
         batch = {name: tensor.to(self.ranks.device, non_blocking=True) for name, tensor in batch.items()}
-        half = self.recipe.precision == "bf16"
-        with torch.autocast(self.ranks.device.type, torch.bfloat16, enabled=half):
+        with torch.autocast(self.ranks.device.type, torch.bfloat16, enabled=self.recipe.precision == "bf16"):
             return self.module(batch)
 
     def check(self, step: int, share: Share, losses: Losses, norm: float) -> None:
@@ -225,30 +211,57 @@ class _Run:
         said = ", ".join(f"{name} {mean}" for name, mean in losses.means.items())
         raise TrainingError(
             f"step {step:,}: {said}, length of the gradient {norm}: not a number any more. Rows of the batch: "
-            f"{_some(numbers)}; their ids: {_some(row_ids(self.recipe, share.numbers[:8]))}. The weights are as "
+            f"{_some(numbers)}; their ids: {_some(data.row_ids(self.recipe, share.numbers[:8]))}. The weights are as "
             "they were before the step. A lower optim.lr, a longer optim.warmup or precision fp32 may help"
         )
 
+    def check_weights(self, step: int) -> None:
+        """Raise TrainingError where a weight is no number any more, before any of them is kept."""
+        if lost := parts.lost(self.model):
+            raise TrainingError(
+                f"step {step:,}: weights are no numbers any more, so not kept: {_some(lost)}. Lower optim.lr"
+            )
+
+    def skip(self, step: int, share: Share) -> None:
+        """Tell once of a step whose rows have no label: neither weights nor the optimizer's moments move."""
+        if not self.skipped:
+            rows = _some(list(itertools.chain(*self.ranks.gather(share.numbers.tolist()))))
+            self.log.say(
+                f"step {step:,}: no row of the batch has a label ({rows}): no weight moves, here and later"
+            )
+            self.skipped = True
+
     def look(self, step: int) -> None:
-        """Losses and the task's scores over the dev split; the best weights are kept."""
+        """Losses and the task's scores over the dev split; the best weights are kept.
+
+        If that fails, a checkpoint is, which owes the look: a run that goes on from it begins with that.
+        """
         assert self.dev is not None
-        result = evaluate(
-            self.model,
-            self.dev,
-            self.collator,
-            options=self.recipe.scores,
-            batch_size=-(-(self.recipe.batch.rows or 32) // self.recipe.batch.accumulate),
-            grouping=make_buckets(self.recipe, self.collator),
-            ranks=self.ranks,
-            precision=self.recipe.precision,
-        )
-        if self.best.take(step, result.scores) and self.ranks.first:
-            self.best.write(self.model, self.tokenizer)
+        self.check_weights(step)
+        before = self.best.look
+        try:
+            result = evaluate(
+                self.model,
+                self.dev,
+                self.collator,
+                options=self.recipe.scores,
+                batch_size=-(-(self.recipe.batch.rows or 32) // self.recipe.batch.accumulate),
+                grouping=data.make_buckets(self.recipe, self.collator),
+                ranks=self.ranks,
+                precision=self.recipe.precision,
+            )
+            if self.best.take(step, result.scores) and self.ranks.first:
+                self.best.write(self.model, self.tokenizer)
+        except Exception:
+            self.best.look = before
+            if self.ranks.first:
+                self.save(step, owed=True)
+            raise
         self.log.dev(step, result.scores, self.best.look["step"] if self.best.look else None)
 
-    def save(self, step: int) -> None:
+    def save(self, step: int, owed: bool = False) -> None:
         loader, window, best = self.loader.state_dict(), self.log.window, self.best.look
-        found = states.State(step, loader, window, self.recipe.lasting(), best)
+        found = states.State(step, loader, window, self.recipe.lasting(), best, owed)
         states.save(self.out, found, self.model, self.optimizer, self.tokenizer, self.recipe.keep)
         self.best.tidy()
         write_curves(self.out)
@@ -280,17 +293,6 @@ class _Run:
 def _endless(loader: Loader[T]) -> Iterator[T]:
     while True:
         yield from loader
-
-
-@contextlib.contextmanager
-def _together(ranks: Ranks) -> Iterator[None]:
-    """What any process finds wrong in here is raised in all of them."""
-    error = None
-    try:
-        yield
-    except (ValueError, OSError) as raised:
-        error = raised
-    ranks.together(error)
 
 
 def _some(values: list[Any]) -> str:

@@ -24,8 +24,12 @@ from models.bert import Bert
 from models.bert_batch import TOKENIZER, WORDS, BatchError, own_tokenizer
 from models.masks import LM_KINDS
 from models.stream.shards import Split
+from models.train.folder import damaged
 from models.train.reading import RecipeError, check_keys
 from models.train.recipe import TASK_NAMES, New, Optim, Recipe
+
+_COARSE = "coarse_tokens.txt"
+"""File of a dataset that says what its coarse tokens are."""
 
 
 def make_model(recipe: Recipe, split: Split, resumed: str | None = None) -> Bert:
@@ -34,8 +38,9 @@ def make_model(recipe: Recipe, split: Split, resumed: str | None = None) -> Bert
     New weights (all, or those of a head) are a function of the recipe's seed.
 
     Raises:
-        CheckpointError: there is no such checkpoint, or it is damaged.
-        RecipeError: model, task or options are not known; or model and dataset do not fit.
+        StateError: the checkpoint that a run goes on from is damaged.
+        RecipeError: there is no checkpoint `init`, or it is damaged; model, task or options are not known; or model and
+            dataset do not fit.
     """
     metadata = split.metadata
     options = dict(recipe.options)
@@ -75,7 +80,7 @@ def make_model(recipe: Recipe, split: Split, resumed: str | None = None) -> Bert
             )
         made.check_dataset(metadata)
     except (checkpoint.CheckpointError, BatchError) as error:
-        raise RecipeError(str(error)) from error
+        raise (damaged(Path(resumed), error) if resumed else RecipeError(str(error))) from error
     needed, has = positions(made, metadata), made.config.max_position_embeddings
     if needed > has:
         raise RecipeError(
@@ -128,19 +133,64 @@ def _config(new: New, metadata: Mapping[str, Any]) -> BertConfig:
     )
 
 
-def same_tokens(init: str, folder: str) -> bool:
-    """Whether checkpoint and dataset both say what their tokens are. Raises RecipeError where they say differently."""
+def check_tokens(recipe: Recipe, model: Bert, begun: bool) -> bool:
+    """Hold the datasets' tokens against those of the first, and these against those of `init` unless the run has
+    `begun`; whether it is known that none differs from `init`, where it counts.
+
+    Raises RecipeError where two sources say differently.
+    """
+    first, *others = dict.fromkeys(source.folder for source in recipe.data.folder)
+    compared = begun or recipe.init is None or same_tokens(recipe.init, first)
+    for folder in others:
+        same_tokens(first, folder, model.group == "coarse")
+    return compared
+
+
+def check_fits(model: Bert, metadata: Mapping[str, Any], source: str, folder: str) -> None:
+    """Raise RecipeError where a model cannot be measured on a dataset: other labels or tokens, too long rows.
+
+    Args:
+        source: whose tokens the model has: its own folder, or that of a dataset that it learns from.
+        folder: of the dataset that `metadata` is of.
+    """
+    try:
+        model.check_dataset(dict(metadata))
+    except BatchError as error:
+        raise RecipeError(f"{folder}: {error}") from error
+    if folder != source:
+        same_tokens(source, folder, model.group == "coarse")
+    needed, has = positions(model, metadata), model.config.max_position_embeddings
+    if needed > has:
+        raise RecipeError(
+            f"rows of {folder} reach position {needed - 1:,}, the model has {has:,}: encode with a lower "
+            "encode.max_length"
+        )
+
+
+def same_tokens(init: str, folder: str, coarse: bool = False) -> bool:
+    """Whether checkpoint (or another dataset) and dataset both say what their tokens are; with `coarse` the coarse ones
+    of two datasets are compared, too. Raises RecipeError where they say differently."""
     ours, theirs = tokens_of(init), tokens_of(folder)
-    if ours is None or theirs is None:
-        return False
+    if ours is not None and theirs is not None:
+        _compare(ours, theirs, init, folder, "token", own_tokenizer(init))
+    if coarse:
+        mine, its = _coarse_tokens_of(init), _coarse_tokens_of(folder)
+        if mine is not None and its is not None:
+            cure = f"the coarse vocabulary of {init} (encode.coarse.vocab)"
+            _compare(mine, its, init, folder, "coarse token", cure)
+    return ours is not None and theirs is not None
+
+
+def _compare(
+    ours: Mapping[str, int], theirs: Mapping[str, int], init: str, folder: str, what: str, cure: str
+) -> None:
     for token, number in theirs.items():
         if ours.get(token) != number:
             has = f"{ours[token]:,}" if token in ours else "unknown"
             raise RecipeError(
-                f"token {token!r} is {number:,} in {folder}, and {has} in {init}: they were made for different "
-                f"tokenizers; encode the dataset with {own_tokenizer(init)}"
+                f"{what} {token!r} is {number:,} in {folder}, and {has} in {init}: they were made for different "
+                f"tokenizers; encode the dataset with {cure}"
             )
-    return True
 
 
 def tokens_of(source: str) -> dict[str, int] | None:
@@ -152,11 +202,24 @@ def tokens_of(source: str) -> dict[str, int] | None:
             if isinstance(found, dict):
                 return found
         if (body := _read(source, WORDS)) is not None:
-            lines = body.decode("utf-8").replace("\r\n", "\n").removesuffix("\n")
-            return {token: number for number, token in enumerate(lines.split("\n"))}
+            return _numbered(body.decode("utf-8"))
     except (OSError, ValueError, KeyError, TypeError):
         pass
     return None
+
+
+def _coarse_tokens_of(dataset: str) -> dict[str, int] | None:
+    """A dataset's coarse tokens and their ids; None: it has none, or is a model."""
+    path = files.join(dataset, _COARSE)
+    if not files.exists(path):
+        return None
+    return _numbered(files.read_bytes(path).decode("utf-8", "backslashreplace"))
+
+
+def _numbered(text: str) -> dict[str, int]:
+    """Tokens, one a line, and their numbers."""
+    lines = text.replace("\r\n", "\n").removesuffix("\n")
+    return {token: number for number, token in enumerate(lines.split("\n"))}
 
 
 def _read(source: str, name: str) -> bytes | None:
@@ -179,6 +242,14 @@ def make_optimizer(model: Bert, optim: Optim) -> torch.optim.AdamW:
         {"params": [w for w in weights if w.ndim <= 1], "weight_decay": 0.0},
     ]
     return torch.optim.AdamW(groups, lr=optim.lr, betas=optim.betas, eps=optim.eps, fused=True)
+
+
+def set_rate(optimizer: torch.optim.Optimizer, optim: Optim, step: int, steps: int) -> float:
+    """Give the optimizer the learning rate of a step, and the caller too."""
+    learning = rate(optim, step, steps)
+    for group in optimizer.param_groups:
+        group["lr"] = learning
+    return learning
 
 
 def rate(optim: Optim, step: int, steps: int) -> float:
@@ -206,3 +277,10 @@ def prepare(model: Bert, recipe: Recipe) -> None:
         for layer in model.modules():
             if isinstance(layer, BertLayer):
                 layer.compile()
+
+
+def lost(model: Bert) -> list[str]:
+    """Names of the weights that hold what is no number, or infinite: one pass over all."""
+    named = dict(model.named_parameters())
+    sound = torch.stack([weight.detach().isfinite().all() for weight in named.values()]).tolist()
+    return [name for name, fine in zip(named, sound, strict=True) if not fine]

@@ -2,7 +2,7 @@
 
 import os
 
-from models.train import loop
+from models.train import parts
 from pipelines.cli import main
 
 if os.environ["RANK"] == "1":
@@ -10,6 +10,6 @@ if os.environ["RANK"] == "1":
     def missing(*arguments: object) -> None:
         raise OSError("this machine has no such file")
 
-    loop.make_optimizer = missing
+    parts.make_optimizer = missing
 
 main()

@@ -1,0 +1,189 @@
+"""Model, rows and labels that do not fit, or are not there: what is refused before the first step, and what is not."""
+
+from __future__ import annotations
+
+import io
+import shutil
+
+import pytest
+from rich.console import Console
+from safetensors.torch import load_file
+
+from models.train import evaluating
+from models.train.loop import TrainingError
+from models.train.reading import RecipeError
+from tests.models.train.lesser import rewritten, unlabelled
+from tests.models.train.processes import both
+from tests.models.train.recipes import TINY, metrics, recipe, run, same, weights, write
+from tests.models.train.test_opening import swapped
+
+OPTIM = {"lr": 1e-3, "steps": 1, "warmup": 0, "schedule": "constant"}
+
+
+def classifying(folder, **data):
+    return {"task": "classify", "data": {"folder": str(folder)} | data, "optim": OPTIM}
+
+
+@pytest.fixture
+def other(datasets, tmp_path):
+    """The same rows by another tokenizer: as many tokens, two of them in each other's place."""
+    folder = rewritten(datasets["classify"], tmp_path / "swapped")
+    swapped(folder / "tokenizer.json")
+    return folder
+
+
+def test_datasets_of_other_tokens_are_not_mixed(datasets, tmp_path, other):
+    first = datasets["classify"]
+    keys = classifying([str(first), str(first)])
+    keys["data"]["folder"] = [str(first), str(first)]
+    before, _ = run(tmp_path / "before", **keys)
+    keys["data"]["folder"] = [str(first), str(other)]
+    says = rf"token .* is \d+ in {other}, and \d+ in {first}: they were made for different tokenizers"
+    for name, more in {"new": {}, "init": {"init": str(before / "model")}}.items():
+        with pytest.raises(RecipeError, match=says):
+            run(tmp_path / name, **keys | more)
+        assert not (tmp_path / name / "out").exists()
+
+
+def test_coarse_tokens_count_where_they_are_read(datasets, tmp_path):
+    folder = rewritten(datasets["classify"], tmp_path / "swapped")
+    path = folder / "coarse_tokens.txt"
+    tokens = path.read_text(encoding="utf-8").split("\n")
+    tokens[200], tokens[201] = tokens[201], tokens[200]
+    path.write_text("\n".join(tokens), encoding="utf-8")
+    keys = classifying(datasets["classify"])
+    keys["data"]["folder"] = [str(datasets["classify"]), str(folder)]
+    with pytest.raises(RecipeError, match=f"coarse token .* is 20[01] in {folder}"):
+        run(tmp_path / "ambert", **keys, model="ambert")
+    run(tmp_path / "bert", **keys)
+
+
+def test_rows_of_dev_are_held_against_the_model(datasets, tmp_path, other):
+    """As `treegraft evaluate` does: a score of other labels or tokens is none."""
+
+    def turned(split, table, metadata):
+        metadata["labels"] = metadata["labels"][::-1]
+        return table
+
+    def long(split, table, metadata):
+        metadata["max_length"] = 999
+        return table
+
+    for folder, says in (
+        (other, f"in {other}, and"),
+        (rewritten(datasets["classify"], tmp_path / "turned", turned), "turned: of the labels number 0 is"),
+        (rewritten(datasets["classify"], tmp_path / "long", long), "long reach position 998, the model has"),
+    ):
+        with pytest.raises(RecipeError, match=says):
+            run(tmp_path / "run", **classifying(datasets["classify"], dev="dev", dev_folder=str(folder)))
+        assert not (tmp_path / "run/out").exists()
+
+
+def test_classes_and_scores_are_two_tasks(datasets, tmp_path):
+    def none(split, table, metadata):
+        metadata["labels"] = []
+        return table
+
+    keys = classifying(datasets["classify"]) | {"task": "regress"}
+    with pytest.raises(RecipeError, match=r"have classes \(0, 1\): write task: classify"):
+        run(tmp_path / "values", **keys)
+    keys = classifying(rewritten(datasets["classify"], tmp_path / "none", none))
+    with pytest.raises(RecipeError, match="write task: regress if its rows have scores"):
+        run(tmp_path / "classes", **keys)
+    with pytest.raises(RecipeError, match="task: tag learns labels"):
+        run(
+            tmp_path / "tags",
+            **classifying(rewritten(datasets["tag"], tmp_path / "bare", none)) | {"task": "tag"},
+        )
+
+
+# --- rows without labels ----------------------------------------------------------------------
+
+
+def test_a_step_without_labels_moves_nothing_and_counts(datasets, tmp_path):
+    """Neither weights nor moments; also the first one, and a run that goes on from behind it."""
+    folder = unlabelled(datasets["classify"], tmp_path / "data", "train", lambda row: row % 2 == 0)
+    keys = classifying(folder, order="sequential") | {"batch": {"rows": 1}, "save_every": 1, "keep": 9}
+    keys["optim"] = OPTIM | {"steps": 4}
+    out, said = run(tmp_path, **keys)
+    assert "step 1: no row of the batch has a label (0): no weight moves" in said
+    assert said.count("no row of the batch has a label") == 1
+    kept = sorted((out / "checkpoints").iterdir())
+    for name in ("model.safetensors", "optimizer.safetensors"):
+        _, second, third, fourth = (load_file(path / name) for path in kept)
+        assert same(second, third) and not same(third, fourth)
+    lines = metrics(out)
+    assert [line["step"] for line in lines] == [2, 4], "there is no loss of the others"
+    before = weights(out)
+    for path in kept[1:]:
+        shutil.rmtree(path)
+    out, said = run(tmp_path, **keys)
+    assert "going on after step 1 of 4" in said and same(before, weights(out)) and metrics(out) == lines
+
+
+def test_two_processes_skip_the_same_steps(datasets, tmp_path):
+    """Of the second step's rows one has a label: both processes take it; of the first step's none has."""
+    folder = unlabelled(datasets["classify"], tmp_path / "data", "train", lambda row: row != 3)
+    keys = classifying(folder, order="sequential") | {"batch": {"rows": 2}, "new": TINY | {"dropout": 0.0}}
+    keys["optim"] = OPTIM | {"steps": 3}
+    alone, _ = run(tmp_path / "alone", **keys)
+    done = both(None, "finetune", str(write(tmp_path / "both", **keys)))
+    assert done.returncode == 0, done.stderr
+    assert (done.stdout + done.stderr).count("no row of the batch has a label (0, 1)") == 1
+    mine, theirs = weights(alone), weights(tmp_path / "both/out")
+    assert max(float((mine[name] - x).abs().max()) for name, x in theirs.items()) < 1e-4
+
+
+@pytest.mark.parametrize("model", ["bert", "ambert"])
+def test_a_split_without_labels_is_not_learned_from(datasets, tmp_path, model):
+    """Nor where both [CLS] of AMBERT could agree without."""
+    folder = unlabelled(datasets["classify"], tmp_path / "data", "train")
+    with pytest.raises(
+        RecipeError, match=rf"no row of {folder} \(train\) has a label, so there is nothing to learn"
+    ):
+        run(tmp_path, **classifying(folder), model=model)
+    assert not (tmp_path / "out").exists()
+
+
+def test_looks_at_rows_without_labels_say_why_they_are_empty(datasets, tmp_path):
+    folder = unlabelled(datasets["classify"], tmp_path / "data", "dev")
+    keys = classifying(folder, dev="dev")
+    with pytest.raises(RecipeError, match=rf"best: no row of {folder} \(dev\) has a label"):
+        run(tmp_path / "best", **keys, best="accuracy")
+    assert not (tmp_path / "best/out").exists()
+    _, said = run(tmp_path, **keys)
+    assert "step 1: dev no scores, for no row has a label" in said
+    told = io.StringIO()
+    evaluating.run(recipe(tmp_path, **keys), "dev", None, Console(file=told, width=200))
+    assert "no scores, for no row has a label" in told.getvalue()
+
+
+# --- weights, lengths, sizes ------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("dev", [{}, {"dev": "dev"}])
+def test_weights_that_are_no_numbers_are_not_kept(datasets, tmp_path, dev):
+    """A last step's: no later loss would tell."""
+    keys = classifying(datasets["classify"], **dev) | {"optim": OPTIM | {"lr": 1e300}}
+    with pytest.raises(TrainingError, match="step 1: weights are no numbers any more, so not kept: bert"):
+        run(tmp_path, **keys | ({"best": "accuracy"} if dev else {}))
+    assert not any((tmp_path / "out").glob("**/*.safetensors"))
+
+
+def test_rows_that_may_exceed_a_budget_are_told_of(datasets, tmp_path):
+    keys = {"task": "mlm", "data": {"folder": str(datasets["pretrain"])}, "optim": OPTIM}
+    _, said = run(tmp_path / "less", **keys, batch={"tokens": 100, "pack": 90})
+    assert "batch.tokens is 100, rows may have 128 tokens: a longer one is a step of its own" in said
+    assert "batch.pack is 90, rows may have 128 tokens: a longer one is a sequence of its own" in said
+    _, said = run(tmp_path / "tree", **keys | {"model": "kbert"}, batch={"tokens": 150})
+    assert "batch.tokens is 150, rows may have 192 tokens" in said
+    _, said = run(tmp_path / "enough", **keys, batch={"tokens": 128, "pack": 128})
+    assert "rows may have" not in said
+
+
+@pytest.mark.parametrize(
+    "size", [{"layers": 10**12}, {"width": 10**6}, {"positions": 10**9}, {"intermediate": 10**9}]
+)
+def test_sizes_that_no_model_has_are_refused(tmp_path, size):
+    with pytest.raises(ValueError, match=rf"new\.{next(iter(size))}"):
+        recipe(tmp_path, task="mlm", data={"folder": "x"}, optim=OPTIM, new=TINY | size)
