@@ -107,8 +107,11 @@ def _change(raw: dict[str, Any], change: str) -> None:
         raise RecipeError(f"--set takes key=value, such as optim.lr=3e-5, found {change!r}")
     try:
         made: Any = parse_yaml(value)
+        node = yaml.compose(value, yaml.SafeLoader)
     except yaml.YAMLError as error:
         raise RecipeError(f"--set {key}: the value is not YAML: {error}") from None
+    if node is not None and (rest := value[node.end_mark.index :].strip()):
+        raise RecipeError(f"--set {key}: {rest!r} is a comment in YAML: write the value in quotes of its own")
     names = key.split(".")
     for name in reversed(names):
         made = {name: made}

@@ -62,6 +62,7 @@ def test_changes_replace_one_key_and_their_paths_count_from_here(tmp_path, monke
     monkeypatch.chdir(tmp_path / "here")
     found = read(tmp_path, GOOD, "optim.lr=3e-5", "out=b", "options={alpha: 1}", "data.dev=dev")
     assert (found.optim.lr, found.optim.steps, found.out) == (3e-5, 10, str(tmp_path / "here/b"))
+    assert read(tmp_path, GOOD, "out='b #2' ").out == str(tmp_path / "here/b #2")
     assert found.options == {"alpha": 1} and found.data.folder[0].folder == str(tmp_path / "data/a")
     assert found.data.dev == "dev"
 
@@ -220,7 +221,9 @@ def test_a_change_that_is_deep_is_refused(tmp_path):
             read(tmp_path, GOOD, change)
 
 
-@pytest.mark.parametrize("change", ["lr", "optim..lr=1", "=3", "optim.lr=[1", "optim={lr: 1, lr: 2}"])
+@pytest.mark.parametrize(
+    "change", ["lr", "optim..lr=1", "=3", "optim.lr=[1", "optim={lr: 1, lr: 2}", "out=b #2"]
+)
 def test_changes_that_are_none(tmp_path, change):
     with pytest.raises(RecipeError, match="--set"):
         read(tmp_path, GOOD, change)
