@@ -34,7 +34,7 @@ def other(datasets, tmp_path):
 
 def test_datasets_of_other_tokens_are_not_mixed(datasets, tmp_path, other):
     first = datasets["classify"]
-    keys = classifying([str(first), str(first)])
+    keys = classifying(first)
     keys["data"]["folder"] = [str(first), str(first)]
     before, _ = run(tmp_path / "before", **keys)
     keys["data"]["folder"] = [str(first), str(other)]
