@@ -213,7 +213,7 @@ def words_of_rows(draw: Callable[..., int], texts: Sequence[str | None]) -> Word
     return words_of(cuts)
 
 
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=120, deadline=None)
 @given(triples=triple_lists, fold=st.sampled_from(FOLDS), trunk_length=st.integers(4, 24), data=st.data())
 def test_columns_equal_the_loops(
     triples: list[tuple[str, str, str]], fold: tuple[str, ...], trunk_length: int, data: st.DataObject

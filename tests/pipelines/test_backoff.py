@@ -128,7 +128,7 @@ def made(folder: Path, entries: Sequence[str], phrases: Sequence[tuple[str, ...]
     return CoarseUnits(vocabulary, None if phrases is None else PhraseLexicon(phrases, BERT.normalize))
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=60, deadline=None)
 @given(TEXTS, PHRASES, st.randoms(use_true_random=False))
 def test_rows_equal_the_loop(texts: list[str], phrases: list[tuple[str, ...]], rng: random.Random) -> None:
     table = table_of([document(str(i), text) for i, text in enumerate(texts)])

@@ -210,7 +210,7 @@ def test_lengths_are_of_the_groups_asked_for(tmp_path: Path) -> None:
 # --- anything at all --------------------------------------------------------------------------
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=25, deadline=None)
 @given(
     st.lists(st.tuples(STRINGS, st.lists(CHOICES, max_size=4)), min_size=1, max_size=4),
     st.integers(8, 24),

@@ -471,7 +471,7 @@ ANYTHING = st.text(
 )
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=25, deadline=None)
 @given(
     st.lists(ANYTHING, min_size=1, max_size=5),
     st.sampled_from(["pretrain", "classify", "tag"]),

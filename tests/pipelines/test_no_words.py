@@ -36,7 +36,7 @@ def documents(texts: list[str], language: str = "zh", **annotate: Any) -> list[d
     return rows
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=25, deadline=None)
 @given(st.lists(ODD, max_size=4), st.sampled_from(["zh", "en"]), st.sampled_from(["rules", "lines"]))
 def test_sentences_are_those_that_texts_with_words_have(texts: list[str], language: str, how: str) -> None:
     bare = documents(texts, language, segmenter="none", sentences=how)

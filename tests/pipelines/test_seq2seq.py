@@ -128,7 +128,7 @@ def test_coarse_and_words_of_a_cut_target(tmp_path: Path) -> None:
     assert whole["coarse_ids"][-1] == whole["input_ids"][-1] == sep
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=25, deadline=None)
 @given(
     st.lists(st.tuples(STRINGS, STRINGS), min_size=1, max_size=5),
     st.integers(8, 24),

@@ -481,7 +481,7 @@ CHARACTERS = st.sampled_from(
 STRINGS = st.lists(CHARACTERS, max_size=60).map("".join)
 
 
-@settings(max_examples=80, deadline=None)
+@settings(max_examples=30, deadline=None)
 @given(
     st.lists(st.tuples(STRINGS, STRINGS, st.integers(0, 60), st.integers(1, 8)), min_size=1, max_size=4),
     st.integers(8, 24),
