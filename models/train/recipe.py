@@ -283,4 +283,4 @@ def settled(lasting: dict[str, Any]) -> dict[str, Any]:
     match lasting:
         case {"new": {"intermediate": None, "width": int(width)} as new}:
             new["intermediate"] = 4 * width
-    return lasting
+    return {"attention": "sdpa", **lasting}  # the only one there was, before it was a key
