@@ -44,10 +44,10 @@ def make_model(recipe: Recipe, split: Split, resumed: str | None = None) -> Bert
     """
     metadata = split.metadata
     options = dict(recipe.options)
-    if (
-        recipe.model == "unilm"
-    ):  # without `lm`, rows' kinds are drawn (`models.train.data`), whatever init's were
-        options.setdefault("lm", LM_KINDS[0])
+    if recipe.model == "unilm":
+        options.setdefault(
+            "lm", LM_KINDS[0]
+        )  # without it kinds are drawn, whatever those of init's rows were
     if recipe.model == "ambert" and "coarse_vocab_size" not in options:
         if not metadata.get("coarse_vocab_size"):
             raise RecipeError(
@@ -55,29 +55,17 @@ def make_model(recipe: Recipe, split: Split, resumed: str | None = None) -> Bert
                 f"an encode.coarse section) and run `treegraft encode` again{annotated_first('coarse')}"
             )
         options["coarse_vocab_size"] = metadata["coarse_vocab_size"]
-    labels = metadata.get("labels") if recipe.task in ("classify", "tag") else None
+    options["labels"] = metadata.get("labels") if recipe.task in ("classify", "tag") else None
+    options["attention"] = recipe.attention
     torch.manual_seed(recipe.seed)
     try:
         if resumed is not None:
-            return checkpoint.load(
-                resumed, recipe.model, recipe.task, labels=labels, attention=recipe.attention, **options
-            )
+            return checkpoint.load(resumed, recipe.model, recipe.task, **options)
         if recipe.new is not None:
-            config = _config(recipe.new, metadata)
-            made = checkpoint.new(
-                config, recipe.model, recipe.task, labels=labels, attention=recipe.attention, **options
-            )
+            made = checkpoint.new(_config(recipe.new, metadata), recipe.model, recipe.task, **options)
         else:
             assert recipe.init is not None  # the recipe saw to it
-            made = checkpoint.load(
-                recipe.init,
-                recipe.model,
-                recipe.task,
-                labels=labels,
-                dropout=recipe.dropout,
-                attention=recipe.attention,
-                **options,
-            )
+            made = checkpoint.load(recipe.init, recipe.model, recipe.task, dropout=recipe.dropout, **options)
         made.check_dataset(metadata)
     except (checkpoint.CheckpointError, BatchError) as error:
         raise (damaged(Path(resumed), error) if resumed else RecipeError(str(error))) from error

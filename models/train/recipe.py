@@ -276,7 +276,8 @@ class Recipe(Section):
 
 
 def settled(lasting: dict[str, Any]) -> dict[str, Any]:
-    """The same with the defaults that follow from other keys: written out they make no other run."""
+    """The same with the defaults that follow from other keys, and of keys that earlier releases did not have: written
+    out they make no other run."""
     match lasting:
         case {"batch": {"rows": None, "tokens": None} as batch}:
             batch["rows"] = 32

@@ -54,11 +54,8 @@ NO_GRAPH = ("options.graph=false",)
 UNILM = ("model=unilm", "masking={part: all, rate: 0.15, units: ngram}", "optim.epochs=10")
 AMBERT = ("model=ambert", "options.agreement=0.01")
 COMBO = ("model=ambert", "options.variant=combo", "optim.lr=5e-4")  # at 1e-3 its two encoders stall
-REVIEWS = (
-    "batch.tokens=1024",
-    "optim.lr=5e-4",
-    "optim.epochs=1",
-)  # fifteen runs, of more tokens than all others
+# Fifteen runs, of more tokens than all others together.
+REVIEWS = ("batch.tokens=1024", "optim.lr=5e-4", "optim.epochs=1")
 REVIEWS_BEFORE = ("optim.epochs=2",)
 EXPERIMENTS = {
     "medical-ner": Experiment(
