@@ -44,10 +44,8 @@ def make_model(recipe: Recipe, split: Split, resumed: str | None = None) -> Bert
     """
     metadata = split.metadata
     options = dict(recipe.options)
-    if recipe.model == "unilm":
-        options.setdefault(
-            "lm", LM_KINDS[0]
-        )  # without it kinds are drawn, whatever those of init's rows were
+    if recipe.model == "unilm":  # without `lm` kinds are drawn, whatever those of init's rows were
+        options.setdefault("lm", LM_KINDS[0])
     if recipe.model == "ambert" and "coarse_vocab_size" not in options:
         if not metadata.get("coarse_vocab_size"):
             raise RecipeError(
