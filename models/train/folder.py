@@ -5,6 +5,7 @@ out/recipe.json    `Recipe.lasting` of the run that the folder is of: another re
     checkpoints/   `models.train.state`
     best/          `models.train.best`
     model/         the trained model
+    eval-SPLIT/, generate-SPLIT/    what was told of it, or of another model
 """
 
 from __future__ import annotations
@@ -82,8 +83,8 @@ def begin(out: Path, recipe: Recipe, overwrite: bool, facts: Mapping[str, Any]) 
     if (out / _GONE).exists():
         for name in (RUN, CHECKPOINTS, BEST, MODEL, METRICS, _CURVES, _BOARD):
             remove(out / name)
-        for told in (*out.glob("eval-*/metrics.json"), *out.glob("generate-*/metrics.json")):
-            remove(told.parent)  # of weights that are gone
+        for path in filter(_is_told, list(out.iterdir())):
+            remove(path)  # of weights that are gone
     if not (out / RECIPE).exists() or not _learned(out):
         _write(out / RECIPE, recipe.lasting())
     remove(out / _GONE)
@@ -151,8 +152,14 @@ def _usable(out: Path) -> None:
         raise StateError(f"out: {out} is a file: name a folder")
     there = [path for path in (out / RECIPE, out / _GONE) if path.exists()]
     ours = bool(there) and all(map(_is_ours, there))
-    if out.exists() and not ours and any(p.name != _LOCK for p in out.iterdir()):
+    if out.exists() and not ours and not all(p.name == _LOCK or _is_told(p) for p in out.iterdir()):
         raise StateError(f"out: {out} holds other files and no {RECIPE} of a run: name a folder of its own")
+
+
+def _is_told(path: Path) -> bool:
+    """Whether this is what `treegraft evaluate` or `generate` wrote: it may be of another model (`--model`), before the
+    folder's own is trained."""
+    return path.name.startswith(("eval-", "generate-")) and (path / "metrics.json").is_file()
 
 
 def _is_ours(path: Path) -> bool:

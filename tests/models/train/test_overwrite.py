@@ -115,6 +115,18 @@ def test_without_a_run_there_is_nothing_to_overwrite(datasets, tmp_path):
     assert (out / "model").is_dir() and not list(out.glob(".old*"))
 
 
+def test_a_folder_that_was_only_evaluated_into_is_free(datasets, tmp_path):
+    told = (
+        tmp_path / "out/eval-dev/metrics.json"
+    )  # of `evaluate --model` under the recipe, before it was trained
+    told.parent.mkdir(parents=True)
+    told.write_text("{}")
+    out, _ = run(tmp_path, **keys_of(datasets))
+    assert (out / "model").is_dir() and told.read_text() == "{}"
+    run(tmp_path, overwrite=True, **keys_of(datasets))
+    assert not told.exists()
+
+
 def some(tmp_path, **keys):
     return recipe(tmp_path, task="tag", data={"folder": "data"}, optim={"steps": 1}, **keys)
 
