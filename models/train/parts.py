@@ -67,13 +67,8 @@ def make_model(recipe: Recipe, split: Split, resumed: str | None = None) -> Bert
         made.check_dataset(metadata)
     except (checkpoint.CheckpointError, BatchError) as error:
         raise (damaged(Path(resumed), error) if resumed else RecipeError(str(error))) from error
-    needed, has = positions(made, metadata), made.config.max_position_embeddings
-    if needed > has:
-        raise RecipeError(
-            f"the dataset's rows reach position {needed - 1:,}, the model has {has:,} (max_position_embeddings): "
-            "lower encode.max_length and encode again, or "
-            + ("raise new.positions" if recipe.new else "take another init")
-        )
+    cure = "raise new.positions" if recipe.new else "take another init"
+    _check_length(made, metadata, recipe.data.folder[0].folder, f", or {cure}")
     return made
 
 
@@ -145,11 +140,15 @@ def check_fits(model: Bert, metadata: Mapping[str, Any], source: str, folder: st
         raise RecipeError(f"{folder}: {error}") from error
     if folder != source:
         same_tokens(source, folder, model.group == "coarse")
+    _check_length(model, metadata, folder)
+
+
+def _check_length(model: Bert, metadata: Mapping[str, Any], folder: str, or_else: str = "") -> None:
     needed, has = positions(model, metadata), model.config.max_position_embeddings
     if needed > has:
         raise RecipeError(
-            f"rows of {folder} reach position {needed - 1:,}, the model has {has:,}: encode with a lower "
-            "encode.max_length"
+            f"rows of {folder} reach position {needed - 1:,}, the model has {has:,} (max_position_embeddings): "
+            f"lower encode.max_length and encode again{or_else}"
         )
 
 

@@ -70,7 +70,8 @@ class BatchSize(Section):
     rows: Count | None = None
     """Rows of a step, over all processes and pieces. Default: 32, unless `tokens` is given."""
     tokens: Count | None = None
-    """Instead of `rows`: tokens of a step, padding included, in rows of like lengths."""
+    """Instead of `rows`: tokens of a step, padding included, in rows of like lengths. Of a question all choices
+    count."""
     accumulate: Count = 1
     """A step's rows are computed in so many pieces, one after the other: less memory, same gradients."""
     pack: Count | None = None
