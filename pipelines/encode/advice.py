@@ -8,6 +8,7 @@ from corpora import files
 from corpora.layout import InputConfig
 from pipelines.config import Config, resolve
 from pipelines.encode_config import PretrainConfig
+from pipelines.language import UNSPACED, primary_language
 from pipelines.view.legible import legible
 
 _CUT_AT_END = ("classify", "tag", "choice")
@@ -32,13 +33,15 @@ _LONGER_DOCUMENTS = {
 def unused_phrases(config: Config, config_path: str) -> list[str]:
     """What to tell before a run whose coarse vocabulary has phrases, and whose config has not.
 
+    A vocabulary may be shared: in a language without spaces, phrases in ASCII are those of another language.
     The vocabulary must be there.
     """
     coarse = config.encode.coarse
     if coarse is None or coarse.phrases is not None:
         return []
-    lines = files.read_bytes(resolve(config_path, coarse.vocab)).split(b"\n")
-    several = sum(b" " in line.strip() for line in lines)
+    others_ascii = primary_language(config.language) in UNSPACED
+    lines = map(bytes.strip, files.read_bytes(resolve(config_path, coarse.vocab)).split(b"\n"))
+    several = sum(b" " in line and not (others_ascii and line.isascii()) for line in lines)
     if not several:
         return []
     return [

@@ -7,9 +7,10 @@ from typing import Any
 import pytest
 
 from corpora.layout import InputConfig
+from pipelines.config import load_config
 from pipelines.encode.advice import pretrain_warnings, unused_phrases, warnings
 from pipelines.encode_config import PretrainConfig
-from tests.pipelines.annotated import config_of, document, encode
+from tests.pipelines.annotated import SAMPLES, config_of, document, encode
 from tests.pipelines.test_pretrain import Documents, assemble
 
 
@@ -56,13 +57,29 @@ def test_advice_is_what_config_and_format_leave_to_do(source: dict[str, str], ad
 def test_a_vocabulary_of_phrases_without_a_lexicon_is_warned_about(tmp_path: Path) -> None:
     (tmp_path / "v.txt").write_text("[UNK]\r\nnew\r\nnew york\r\n los \nin fact\n", encoding="utf-8")
     path, coarse = str(tmp_path / "c.yaml"), {"vocab": "v.txt"}
-    config = config_of("pretrain", groups=["coarse"], encode={"coarse": coarse})
+    config = config_of("pretrain", groups=["coarse"], encode={"coarse": coarse}, language="en")
     (said,) = unused_phrases(config, path)
     assert said.startswith("2 entries of v.txt are of several words") and "encode.coarse.phrases" in said
-    named = config_of("pretrain", groups=["coarse"], encode={"coarse": {**coarse, "phrases": "p.tsv"}})
+    more = {**coarse, "phrases": "p.tsv"}
+    named = config_of("pretrain", groups=["coarse"], encode={"coarse": more}, language="en")
     assert unused_phrases(named, path) == []
     (tmp_path / "v.txt").write_text("[UNK]\nnew\n", encoding="utf-8")
     assert unused_phrases(config, path) == unused_phrases(config_of("pretrain"), path) == []
+
+
+def test_chinese_is_warned_of_chinese_phrases_alone(tmp_path: Path) -> None:
+    (tmp_path / "v.txt").write_text("[UNK]\n北京\nnew york\n", encoding="utf-8")
+    path, coarse = str(tmp_path / "c.yaml"), {"vocab": "v.txt"}
+    config = config_of("pretrain", groups=["coarse"], encode={"coarse": coarse}, language="zh-Hans")
+    assert unused_phrases(config, path) == []
+    (tmp_path / "v.txt").write_text("[UNK]\n北京\nnew york\n北京 大学\n", encoding="utf-8")
+    (said,) = unused_phrases(config, path)
+    assert said.startswith("1 entries of v.txt are of several words")
+
+
+@pytest.mark.parametrize("path", sorted(SAMPLES.glob("*.yaml")), ids=lambda path: path.stem)
+def test_no_sample_is_warned_about(path: Path) -> None:
+    assert unused_phrases(load_config(path), str(path)) == []
 
 
 def test_rows_that_were_mostly_cut_name_the_key(tmp_path: Path) -> None:
