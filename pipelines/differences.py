@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import cache
 from typing import Any
+
+from corpora import sections
+from pipelines.config import reference
 
 _SHOWN = 12
 _NAMED = 3
@@ -25,17 +29,13 @@ class Facts:
 
 def differences(old: Facts, new: Facts, *, every_tool: bool = False) -> list[str]:
     """A line for everything that differs, as `graph.rank: 'shortest' -> 'file'`; what either side lacks is
-    passed over, because another release may not have recorded it.
+    passed over, because another release may not have recorded it. A section that is wholly new or gone is one line;
+    settings that now are the default come last, where a long list is cut.
 
     `every_tool`: both sides name all their tools, so that what only one has is a line: `model: none -> a.arpa`.
     """
-    lines = []
-    if old.settings and new.settings:
-        for key in sorted(old.settings.keys() | new.settings.keys()):
-            before, after = old.settings.get(key), new.settings.get(key)
-            if before != after:
-                lines.append(f"{key}: {_change(before, after)}")
-    named = {line.partition(":")[0] for line in lines}
+    lines, defaults = _settings(old, new) if old.settings and new.settings else ([], [])
+    named = {line.partition(":")[0] for line in [*lines, *defaults]}
     lines += [
         f"{tool}: {_tool(old.identities[tool], new.identities[tool])}"
         for tool in sorted(old.identities.keys() & new.identities.keys())
@@ -47,6 +47,7 @@ def differences(old: Facts, new: Facts, *, every_tool: bool = False) -> list[str
             for tool in sorted(old.identities.keys() ^ new.identities.keys())
         ]
     lines += _inputs(old.inputs, new.inputs)
+    lines += defaults
     if not lines:  # packages change without changing a byte: they explain only what nothing else does
         lines += [
             f"version of {package}: {old.versions[package]} -> {new.versions[package]}"
@@ -61,6 +62,50 @@ def listed(lines: Sequence[str]) -> str:
     lines = lines or ["nothing that a config says: another release of treegraft made it"]
     more = [f"and {len(lines) - _SHOWN} more"] if len(lines) > _SHOWN else []
     return "".join(f"\n  {line}" for line in [*lines[:_SHOWN], *more])
+
+
+def _settings(old: Facts, new: Facts) -> tuple[list[str], list[str]]:
+    """Lines of the settings that differ: sections and values of the user's own, and values that are the default."""
+    own: dict[str, None] = {}  # a line once, in order
+    defaults = []
+    for key in sorted(old.settings.keys() | new.settings.keys()):
+        before, after = old.settings.get(key), new.settings.get(key)
+        if before == after:
+            continue
+        line = f"{key}: {_change(before, after)}"
+        if section := _lone_section(key, old.settings, new.settings):
+            own[f"{section}: {_whole(section, old)} -> {_whole(section, new)}"] = None
+        elif key in _defaults() and after == _defaults()[key]:
+            defaults.append(line)
+        else:
+            own[line] = None
+    return list(own), defaults
+
+
+def _lone_section(key: str, *sides: Iterable[str]) -> str | None:
+    """The outermost section of `key` of which one side has no key at all."""
+    parts = key.split(".")
+    for depth in range(1, len(parts)):
+        section = ".".join(parts[:depth])
+        if not all(any(other.startswith(f"{section}.") for other in side) for side in sides):
+            return section
+    return None
+
+
+def _whole(section: str, facts: Facts) -> str:
+    """A section in a few words: of what is behind it the name or the size, where that is recorded."""
+    if not any(key.startswith(f"{section}.") for key in facts.settings):
+        return "not set"
+    tool = facts.identities.get(section)
+    if isinstance(tool, Mapping) and "triples" in tool:  # a graph, which has no name
+        return f"{tool['triples']:,} triples"
+    return "set"
+
+
+@cache
+def _defaults() -> dict[str, Any]:
+    """By dotted key of a config."""
+    return {key: sections.parse_yaml(default) for key, default, _ in reference() if default != "required"}
 
 
 def _change(before: Any, after: Any) -> str:

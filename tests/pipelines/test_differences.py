@@ -129,6 +129,15 @@ def test_annotations_that_others_may_share_are_not_to_be_overwritten(tmp_path: P
     assert "\n  input data.tsv: " in refusal(write(tmp_path), annotated=shared)
 
 
+def test_a_graph_that_was_added_is_one_line_and_hides_nothing(tmp_path: Path) -> None:
+    run(write(tmp_path, graph=None, encode={"columns": []}))
+    (tmp_path / "vocab.txt").write_bytes((SAMPLES / "vocab.txt").read_bytes() + b"extra\n")
+    said = refusal(write(tmp_path, encode={"tokenizer": "vocab.txt"}))
+    lines = said.split("\n")[1:-1]
+    assert lines[:2] == ["  encode.columns: with 'tree'", "  graph: not set -> 3 triples"]
+    assert len(lines) == 3 and lines[2].startswith("  tokenizer: ")
+
+
 def test_an_unfinished_run_of_another_config_says_what_differs(tmp_path: Path) -> None:
     out = run(write(tmp_path))
     (Path(out) / "manifest.json").unlink()
@@ -206,6 +215,33 @@ def test_every_kind_of_difference_has_a_line() -> None:
     assert differences(old, old) == differences(Facts(), new) == differences(old, Facts()) == []
     assert listed([str(i) for i in range(20)]).endswith("\n  11\n  and 8 more")
     assert listed([]) == "\n  nothing that a config says: another release of treegraft made it"
+
+
+def test_a_section_that_is_new_or_gone_is_one_line_and_defaults_come_last() -> None:
+    graph = {"graph": {"triples": 1200}}
+    rows = {"seed": 0, "encode.max_length": 128, "encode.lowercase": False}
+    old = Facts({**rows, "dedup.exact": True, "dedup.near": 0.8})
+    new = Facts(
+        {"seed": 1, "encode.max_length": 512, "encode.lowercase": True}
+        | {"graph.depth": 2, "graph.build.delimiter": ",", "graph.stop": None},
+        graph,
+        inputs=[{"path": "a"}],
+    )
+    wanted = [
+        "dedup: set -> not set",
+        "graph: not set -> 1,200 triples",
+        "seed: 0 -> 1",
+        "encode.lowercase: false -> true",
+        "encode.max_length: 128 -> 512",
+    ]
+    assert differences(old, new) == wanted
+    inputs = [{"path": "b"}]
+    said = differences(Facts(old.settings, inputs=inputs), new)
+    assert said == [*wanted[:3], "input b: no longer there", "input a: new", *wanted[3:]]
+    compiled = Facts({"graph.depth": 1}, graph)
+    assert differences(compiled, Facts({"graph.depth": 1, "graph.build.delimiter": ","}, graph)) == [
+        "graph.build: not set -> set"
+    ]
 
 
 def test_a_tool_that_one_side_lacks_is_a_difference_where_all_are_named() -> None:
