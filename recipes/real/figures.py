@@ -51,7 +51,7 @@ class Experiment:
 
 
 NO_GRAPH = ("options.graph=false",)
-UNILM = ("model=unilm", "masking={part: all, rate: 0.15, units: ngram}", "optim.epochs=10")
+UNILM = ("model=unilm", "masking={part: all, rate: 0.15, units: ngram}", "optim.epochs=60")  # ten are too few
 AMBERT = ("model=ambert", "options.agreement=0.01")
 BEFORE_MEDICAL = ("optim.lr=1e-3",)  # short sentences bear it; of reviews Combo's two encoders stall
 # Fifteen runs, of more tokens than all others together.
