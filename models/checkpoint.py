@@ -138,7 +138,10 @@ def read_config(source: str | Path, revision: str = "main") -> BertConfig:
     expected = "expected a folder with config.json and weights, or an id on the hub"
     if not Path(source).is_dir() and _names_folder(str(source)):
         raise CheckpointError(f"{source} is no checkpoint: {expected}; there is no such folder")
-    with _reading(f"{source} is no checkpoint: {expected}"):
+    found = (
+        f"is no checkpoint: {expected}" if Path(source).is_dir() else "is no folder here, and no hub gave it"
+    )
+    with _reading(f"{source} {found}"):
         config = AutoConfig.from_pretrained(str(source), revision=revision)
     if not isinstance(config, BertConfig) or config.model_type != "bert":
         raise CheckpointError(

@@ -54,9 +54,8 @@ def pretrain(recipe: RecipePath, set_: Set = None, out: Out = None, overwrite: O
 
     A recipe for BERT from scratch, on the dataset that `treegraft preprocess my.yaml` wrote to out/my:
 
-    \b
-        model: bert             # or unilm, ambert; kbert and sgnet begin from BERT's weights
-        task: pretrain          # masked tokens and next sentences; mlm: the first (kbert, sgnet, ambert: mlm alone)
+        model: bert             # or unilm, ambert; kbert, sgnet start from BERT
+        task: pretrain          # masked tokens and next sentences; mlm: the first
         new: {layers: 4, width: 256, heads: 4}   # or init: CHECKPOINT
         data: {folder: out/my}  # or several, [{folder: out/a, weight: 2}, ...]
         batch: {rows: 64}       # or tokens: 16384; accumulate: 4 saves memory
@@ -65,10 +64,11 @@ def pretrain(recipe: RecipePath, set_: Set = None, out: Out = None, overwrite: O
         save_every: 500         # steps; Ctrl-C keeps a checkpoint, too
         out: out/my-bert        # on a GPU also write precision: bf16
 
-    \b
     UniLM draws a kind of language model for each row:
+
         model: unilm
-        kinds: {bidirectional: 1, left_to_right: 1, seq2seq: 2}   # shares; default: the published ones
+        # shares; default: the published ones
+        kinds: {bidirectional: 1, left_to_right: 1, seq2seq: 2}
         # or, all rows of one kind: options: {lm: left_to_right}
 
     The folder `out` gets `model` (the last step's, or the best: see `best` in README; transformers loads it), run.json
@@ -85,7 +85,8 @@ def pretrain(recipe: RecipePath, set_: Set = None, out: Out = None, overwrite: O
 def finetune(recipe: RecipePath, set_: Set = None, out: Out = None, overwrite: Overwrite = False) -> None:
     """Fine-tune a model on labelled shards: classify, regress, tag, span, choice; mlm of targets (UniLM).
 
-    \b
+    A recipe for K-BERT, on a dataset with trees and labels:
+
         model: kbert
         task: classify          # as the dataset's
         init: out/my-bert/model # weights of any BERT start every model
@@ -94,13 +95,14 @@ def finetune(recipe: RecipePath, set_: Set = None, out: Out = None, overwrite: O
         optim: {lr: 3e-5, epochs: 3}
         out: out/reviews-kbert
 
-    \b
     UniLM learns targets of rows of task seq2seq (then: `treegraft generate`):
+
         model: unilm
         task: mlm               # of targets, the rest of the row given
         init: out/my-unilm/model
         data: {folder: out/summaries, split: train, dev: dev}
-        masking: {rate: 0.7, part: target}   # the default of such rows: 0.7 of the target's tokens, its end too
+        # the default of such rows: 0.7 of the target's tokens, its end too
+        masking: {rate: 0.7, part: target}
         optim: {lr: 3e-5, epochs: 10}
         out: out/summaries-unilm
 
@@ -151,8 +153,8 @@ def evaluate_(
 
     Rules of scores stand in the recipe, so that looks at data.dev while training go by them, too:
 
-    \b
-        scores: {max_answer_length: 256}   # also threshold, script, scheme; options here win over it
+        # also threshold, script, scheme; options here win over it
+        scores: {max_answer_length: 256}
 
     Of masked tokens predictions.jsonl shows each with the 5 best in its place, in the first 1,000 rows.
     """
@@ -212,7 +214,6 @@ def generate_(
 
     Sources are rows of task seq2seq. The recipe is the one that the model was fine-tuned by:
 
-    \b
         model: unilm
         task: mlm               # of targets, the rest of the row given
         init: out/my-unilm/model
@@ -220,9 +221,8 @@ def generate_(
         optim: {lr: 3e-5, epochs: 10}
         out: out/summaries-unilm
 
-    \b
         treegraft finetune summaries.yaml
-        treegraft generate summaries.yaml --beam-size 5 --length-penalty 1 --max-target-length 32
+        treegraft generate summaries.yaml --beam-size 5 --length-penalty 1
 
     OUT/generate-SPLIT gets generated.jsonl, a row a line (id, source, reference, hypotheses with their scores, the
     best first), and metrics.json: ROUGE-1, ROUGE-2, ROUGE-L and BLEU of the best, from 0 to 1. The reference is the

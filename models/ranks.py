@@ -19,6 +19,8 @@ from torch.nn.parallel import DistributedDataParallel
 _NEWER = "forward_sync_buffers" in inspect.signature(DistributedDataParallel).parameters
 _OWN_BUFFERS: dict[str, Any] = {"forward_sync_buffers" if _NEWER else "broadcast_buffers": False}
 """Buffers are constants, so processes need not be told of each other's; torch 2.13 has another name for it."""
+ASKED = "TREEGRAFT_THREADS"
+"""What OMP_NUM_THREADS said before the command line set it, for the preprocessing's many processes."""
 
 
 @dataclass(frozen=True)
@@ -95,10 +97,8 @@ def joined(threads: int | None, deterministic: bool) -> Iterator[Ranks]:
     device = torch.device("cuda", local) if cuda else torch.device("cpu")
     if cuda:
         torch.cuda.set_device(device)
-    cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
-    beside = int(os.environ.get("LOCAL_WORLD_SIZE", "1"))
     before, exact = torch.get_num_threads(), torch.are_deterministic_algorithms_enabled()
-    torch.set_num_threads(threads or max(1, cores // beside))
+    torch.set_num_threads(threads or _threads())
     if deterministic and cuda:
         os.environ.setdefault("CUBLAS_WORKSPACE_CONFIG", ":4096:8")
         torch.use_deterministic_algorithms(True)
@@ -111,3 +111,16 @@ def joined(threads: int | None, deterministic: bool) -> Iterator[Ranks]:
         ranks.leave()
         torch.set_num_threads(before)
         torch.use_deterministic_algorithms(exact)
+
+
+def _threads() -> int:
+    """Threads of a process that was told of none: what OMP_NUM_THREADS says, else its share of the cores.
+
+    Where several processes run here, torchrun has set that to 1, whatever there is.
+    """
+    beside = int(os.environ.get("LOCAL_WORLD_SIZE", "1"))
+    said = os.environ.get(ASKED, os.environ.get("OMP_NUM_THREADS", "")).partition(",")[0].strip()
+    if beside == 1 and said.isdecimal() and int(said) > 0:
+        return int(said)
+    cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+    return max(1, cores // beside)

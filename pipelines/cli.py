@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 import logging
 import os
 import sys
@@ -18,6 +19,8 @@ from pipelines.view.legible import legible_lines
 
 # Numeric libraries read these when they are first loaded: one thread each, so that sums keep their
 # order and worker processes do not fight over cores.
+# (What the user said of it is kept for training, which has one process that works.)
+os.environ.setdefault("TREEGRAFT_THREADS", os.environ.get("OMP_NUM_THREADS", ""))
 for _name in ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS", "BLIS_NUM_THREADS"):
     os.environ.setdefault(_name, "1")
 
@@ -39,6 +42,22 @@ app.add_typer(kg_commands.app, name="kg")
 # Other packages' rooms (pyproject's entry points). Found twice where a checkout lies beside what is installed.
 for _room in {entry.value: entry for entry in entry_points(group="treegraft.commands")}.values():
     app.add_typer(_room.load())
+
+
+def _let_flow(of: typer.Typer) -> None:
+    """Let help fill a terminal of any width: a paragraph is one line, unless it is indented."""
+    for command in of.registered_commands:
+        told = inspect.cleandoc(command.help or getattr(command.callback, "__doc__", None) or "")
+        command.help = "\n\n".join(
+            paragraph if paragraph.startswith(" ") else paragraph.replace("\n", " ")
+            for paragraph in told.split("\n\n")
+        )
+    for group in of.registered_groups:
+        if group.typer_instance is not None:
+            _let_flow(group.typer_instance)
+
+
+_let_flow(app)
 
 _out = make_console()
 _err = make_console(stderr=True)
@@ -62,12 +81,12 @@ def _root(
     pass
 
 
-def _by_keyboard(error: BaseException | None) -> bool:
-    """Whether it comes from a KeyboardInterrupt that nobody spoke about: Typer makes an exit of it."""
+def _by_keyboard(error: BaseException | None) -> KeyboardInterrupt | None:
+    """The KeyboardInterrupt that it comes from, which nobody spoke about: Typer makes an exit of it."""
     while error is not None and not isinstance(error, KeyboardInterrupt):
         silent = error.__suppress_context__ or error.__cause__ is not None
         error = error.__cause__ if silent else error.__context__
-    return error is not None
+    return error
 
 
 def main() -> None:
@@ -81,9 +100,9 @@ def main() -> None:
         _err.print(legible_lines(str(error)))
         sys.exit(130)
     except (KeyboardInterrupt, SystemExit) as error:
-        if isinstance(error, SystemExit) and not _by_keyboard(error):
+        if (asked := _by_keyboard(error)) is None:
             raise
-        _err.print("stopped; run the same command again to continue")
+        _err.print(f"{str(asked) or 'stopped'}; run the same command again to continue", soft_wrap=True)
         sys.exit(130)
     except (ConfigError, RunError, OSError, ValueError, MemoryError, IndexError) as error:
         said = _in_one_line(error, sys.argv[1:])

@@ -124,7 +124,8 @@ def build(
     Nothing stands in the folder before everything does. Malformed lines are listed in OUT.rejects.jsonl.
 
       treegraft kg build cndbpedia.spo.gz --out cndbpedia.kg --fold nfkc,case
-      treegraft kg build edges.csv --out my.kg --columns subject=head,predicate=rel,object=tail
+      treegraft kg build edges.csv --out my.kg \\
+        --columns subject=head,predicate=rel,object=tail
       treegraft kg build labels.nt facts.nt --out wikidata.kg --language zh
     """
     from kg.errors import GraphError

@@ -11,6 +11,7 @@ from rich.console import Console
 from rich.table import Table
 
 from corpora import files
+from corpora.manifest import read_manifest
 from models import checkpoint
 from models.bert import Bert
 from models.bert_batch import BatchError
@@ -104,7 +105,8 @@ def asked(recipe: Recipe, split: str | None, model: str | None) -> tuple[str, st
     """
     split = split or recipe.data.dev
     if split is None:
-        raise RecipeError("no split is named: write data.dev in the recipe, or give --split")
+        there = ", ".join(read_manifest(recipe.data.folder_of_dev).splits)
+        raise RecipeError(f"no split is named: write data.dev in the recipe, or give --split, one of {there}")
     source = model or str(Path(recipe.out) / MODEL)
     if model is None and not Path(source).is_dir():
         kept = newest(Path(recipe.out))

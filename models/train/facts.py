@@ -66,6 +66,8 @@ def opening(
     """
     device = ranks.device.type
     how = f"{ranks.count} x {device}" if ranks.count > 1 else device
+    if device == "cpu":
+        how += " (1 thread)" if (threads := torch.get_num_threads()) == 1 else f" ({threads} threads)"
     size = f"{sum(weight.numel() for weight in model.parameters()) / 1e6:,.1f} million weights"
     kept = {name: value for name, value in model.options.items() if value is not None}
     begins = f"{recipe.model} {recipe.task}: {size} · {how}, {recipe.precision} · {stream}"

@@ -206,4 +206,8 @@ def _differences(there: Any, here: Any, name: str = "") -> Iterator[str]:
         for key in dict.fromkeys([*here, *there]):
             yield from _differences(there.get(key), here.get(key), f"{name}.{key}".lstrip("."))
     elif there != here:
-        yield f"{name}: {json.dumps(there, ensure_ascii=False)} there, {json.dumps(here, ensure_ascii=False)} here"
+        yield f"{name}: {_said(there)} there, {_said(here)} here"
+
+
+def _said(value: Any) -> str:
+    return "not set" if value is None else json.dumps(value, ensure_ascii=False)

@@ -270,8 +270,8 @@ class _Run:
         """Leave, once the checkpoint is there."""
         self.ranks.gather(None)
         kept = self.out / folder.CHECKPOINTS / folder.named(step)
-        self.log.say(f"stopped after step {step:,} of {self.steps:,}; kept in {kept}")
-        raise KeyboardInterrupt if self.ranks.first else SystemExit(130)
+        said = f"stopped after step {step:,} of {self.steps:,}; kept in {kept}"
+        raise KeyboardInterrupt(said) if self.ranks.first else SystemExit(130)
 
     def finish(self) -> Path:
         if self.best.look is not None:

@@ -80,6 +80,10 @@ def check_model(recipe: Recipe) -> None:
         raise RecipeError(
             f"model {recipe.model!r} has no task {recipe.task!r}; its tasks: {', '.join(tasks)}"
         )
+    for key in recipe.options:
+        whose = [name for name, other in checkpoint.MODELS.items() if key in other.options]
+        if whose and key not in kind.options:
+            raise RecipeError(f"options.{key} is of {' and '.join(whose)}, the model is {recipe.model!r}")
     check_keys("options", recipe.options, kind.options)
     config = BertConfig()
     config.treegraft = {"task": recipe.task, **recipe.options}

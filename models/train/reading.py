@@ -78,6 +78,10 @@ def check_folders(recipe: Recipe) -> None:
         read.append(("data.dev_folder", recipe.data.dev_folder))
     for key, folder in read:
         if not is_uri(folder) and not Path(folder).is_dir():
+            if Path(folder).is_file():
+                raise RecipeError(
+                    f"{key}: {folder} is a file: name the folder of the dataset, with all its shards"
+                )
             raise RecipeError(f"{key}: there is no folder {folder}: `treegraft preprocess` writes one")
     init = Path(recipe.init or "")
     if not init.is_absolute() or init.is_file():  # an id on the hub; a file is told of where it is read

@@ -178,8 +178,8 @@ class Recipe(Section):
     workers: Annotated[int, Field(ge=0, le=4096)] = 0
     """Processes that read ahead; 0 reads in between, which is enough for most."""
     threads: Annotated[int, Field(ge=1, le=4096)] | None = None
-    """Processor threads of a process; default: the cores there are, divided among the processes. Sums over
-    another number of threads may differ in the last bit."""
+    """Processor threads of a process; default: `OMP_NUM_THREADS`, or the cores there are, divided among the
+    processes. Sums over another number of threads may differ in the last bit."""
     save_every: Count = 500
     """Steps from one checkpoint to the next."""
     keep: Count = 2

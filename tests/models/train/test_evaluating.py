@@ -157,7 +157,7 @@ def test_two_processes_count_each_row_once(datasets: Datasets, tmp_path: Path) -
 def test_what_is_wrong_is_said(datasets: Datasets, tmp_path: Path) -> None:
     data = {"folder": str(datasets["classify"])}
     recipe = recipes.recipe(tmp_path, task="classify", data=data, optim={"steps": 1})
-    with pytest.raises(RecipeError, match="no split is named"):
+    with pytest.raises(RecipeError, match=r"no split is named: .* --split, one of dev, train"):
         evaluated(recipe)
     with pytest.raises(RecipeError, match="model is not there: train the recipe's model first"):
         evaluated(recipe, split="dev")

@@ -134,7 +134,7 @@ def test_one_kind_of_language_model_is_what_all_rows_are(datasets, tmp_path):
 def test_a_folder_says_what_its_run_did(datasets, tmp_path):
     keys = pretraining(datasets, model="unilm", optim={"lr": 1e-3, "epochs": 1}, precision="bf16")
     out, said = run(tmp_path, **keys)
-    assert "cpu, bf16" in said
+    assert "cpu (1 thread), bf16" in said
     found = json.loads((out / "run.json").read_text())
     assert found["recipe"]["data"]["folder"] == [{"folder": str(datasets["pretrain"]), "weight": 1.0}]
     assert found["recipe"]["seed"] == 0 and found["in_effect"]["steps"] == len(metrics(out))
@@ -233,6 +233,7 @@ def test_a_loss_that_is_no_number_names_the_rows(datasets, tmp_path):
     [
         ({"optim": OPTIM | {"lr": 0.5}}, "optim.lr: 0.002 there, 0.5 here"),
         ({"seed": 3}, "seed: 0 there, 3 here"),
+        ({"batch": {"tokens": 64}}, "batch.tokens: not set there, 64 here"),
         ({"new": TINY | {"width": 64}}, "new.width: 32 there, 64 here"),
     ],
 )
@@ -304,6 +305,7 @@ def test_other_data_under_the_same_recipe_is_refused(datasets, tmp_path):
             marks=pytest.mark.skipif(torch.cuda.is_available(), reason="on a GPU it learns"),
         ),
         ("tag", "tag", {"options": {"soft": 1}}, "options.soft: unknown key"),
+        ("tag", "tag", {"options": {"graph": False}}, "options.graph is of kbert, the model is 'bert'"),
         ("tag", "tag", {"model": "sgnet", "options": {"alpah": 1}}, "did you mean 'alpha'?"),
         ("tag", "tag", {"model": "sgnet", "options": {"alpha": 7}}, "options: alpha"),
         (

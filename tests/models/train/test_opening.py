@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import shutil
 
 import pytest
@@ -103,6 +104,29 @@ def test_half_precision_is_slow_where_the_processor_lacks_it(
     keys = {"task": "mlm", "data": {"folder": str(datasets["pretrain"])}, "optim": {"lr": 1e-3, "steps": 1}}
     _, said = run(tmp_path, precision="bf16", **keys)
     assert ("bf16 is slower than fp32" in said) == slow
+
+
+@pytest.mark.parametrize(
+    "threads, environment, told",
+    [
+        (None, {"OMP_NUM_THREADS": "1"}, "cpu (1 thread)"),
+        (None, {"OMP_NUM_THREADS": "3,1"}, "cpu (3 threads)"),
+        (2, {"OMP_NUM_THREADS": "3"}, "cpu (2 threads)"),
+        # The command line has one thread for each of its many processes: what counts is what was said before.
+        (None, {"OMP_NUM_THREADS": "1", "TREEGRAFT_THREADS": "2"}, "cpu (2 threads)"),
+        (None, {"OMP_NUM_THREADS": "1", "TREEGRAFT_THREADS": ""}, "cpu (5 threads)"),
+        (None, {"OMP_NUM_THREADS": "many"}, "cpu (5 threads)"),
+    ],
+)
+def test_threads_are_those_that_were_asked_for(datasets, tmp_path, monkeypatch, threads, environment, told):
+    monkeypatch.setattr(os, "sched_getaffinity", lambda process: set(range(5)))
+    for name in ("OMP_NUM_THREADS", "TREEGRAFT_THREADS"):
+        monkeypatch.delenv(name, raising=False)
+    for name, value in environment.items():
+        monkeypatch.setenv(name, value)
+    keys = {"task": "mlm", "data": {"folder": str(datasets["pretrain"])}, "optim": {"lr": 1e-3, "steps": 1}}
+    _, said = run(tmp_path, threads=threads, **keys)
+    assert told in said
 
 
 def swapped(path):

@@ -195,6 +195,11 @@ def test_a_local_checkpoint_is_looked_for_here_and_not_on_the_hub(tmp_path):
             check_folders(read(tmp_path, text.replace("NAME", name)))
     with pytest.raises(RecipeError, match=r"data\.folder: there is no folder .*/data/b"):
         check_folders(read(tmp_path, GOOD.replace("data/a", "data/b")))
+    (tmp_path / "data/b").touch()
+    with pytest.raises(
+        RecipeError, match=r"data\.folder: .*/data/b is a file: name the folder of the dataset"
+    ):
+        check_folders(read(tmp_path, GOOD.replace("data/a", "data/b")))
 
 
 def test_a_config_of_a_corpus_is_no_recipe(tmp_path):
