@@ -27,7 +27,7 @@ from pipelines.phrases.config import PhrasesConfig
 from pipelines.section import ConfigError, Count, Fraction, Section
 from pipelines.vocab.config import VocabConfig
 
-__all__ = ["Config", "ConfigError", "as_named", "load_config", "reference", "resolve"]
+__all__ = ["Config", "ConfigError", "as_named", "load_config", "names_file", "reference", "resolve"]
 
 _FORMAT_TASKS: dict[str, tuple[Task, ...]] = {
     "text": ("pretrain",),
@@ -298,6 +298,14 @@ def as_named(config_path: str | Path, path: str) -> str:
     if is_uri(path) or Path(path).is_absolute():
         return path
     return os.path.relpath(path, Path(config_path).parent)
+
+
+def names_file(config_path: str | Path, named: str, path: str) -> bool:
+    """Whether `named` of a config is the file `path`, given from where we are, however either is written."""
+    found = resolve(config_path, named)
+    if is_uri(found) or is_uri(path):
+        return found == path
+    return Path(found).resolve() == Path(path).resolve()
 
 
 def reference() -> Iterator[tuple[str, str, str]]:

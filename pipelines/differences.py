@@ -42,9 +42,10 @@ def differences(old: Facts, new: Facts, *, every_tool: bool = False) -> list[str
         if old.identities[tool] != new.identities[tool] and _SAID_BY.get(tool) not in named
     ]
     if every_tool:
+        lone = sorted(old.identities.keys() ^ new.identities.keys())
+        lines = [line for line in lines if line.partition(":")[0] not in lone]  # a section of the same name
         lines += [
-            f"{tool}: {_name(old.identities.get(tool))} -> {_name(new.identities.get(tool))}"
-            for tool in sorted(old.identities.keys() ^ new.identities.keys())
+            f"{tool}: {_name(old.identities.get(tool))} -> {_name(new.identities.get(tool))}" for tool in lone
         ]
     lines += _inputs(old.inputs, new.inputs)
     lines += defaults

@@ -308,7 +308,7 @@ def _encode(
 ) -> Manifest:
     manifest = run_plan(plan_encode(config, config_path, options, annotated, graph), options)
     totals = sum((Counter(split.counters) for split in manifest.splits.values()), Counter())
-    _warn(warnings(config, totals), options)
+    _warn(warnings(config, config_path, options.out, totals), options)
     return manifest
 
 

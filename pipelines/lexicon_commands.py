@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import os
+from pathlib import Path
 from typing import Annotated
 
 import typer
@@ -16,9 +16,10 @@ from pipelines.command_line import (
     Overwrite,
     Runner,
     Workers,
+    make_options,
     start,
 )
-from pipelines.config import as_named
+from pipelines.config import as_named, load_config, names_file
 from pipelines.display import make_console
 from pipelines.view.legible import legible
 
@@ -67,11 +68,12 @@ def phrases(
         legible(f"{lexicon}: the lexicon; report.json beside it: phrases near each limit"), soft_wrap=True
     )
     if result.phrases:
-        _err.print(
-            f"next: in the config, encode.columns: [coarse] and encode.coarse.phrases: "
-            f"{legible(as_named(config, lexicon))}; then treegraft vocab {legible(str(config))}",
-            soft_wrap=True,
-        )
+        coarse, lacking = loaded.encode.coarse, []
+        if "coarse" not in loaded.encode.columns:
+            lacking.append("encode.columns: [coarse]")
+        if coarse is None or not names_file(config, coarse.phrases or "", lexicon):
+            lacking.append(f"encode.coarse.phrases: {legible(as_named(config, lexicon))}")
+        _err.print(f"next: {_change(lacking)}treegraft vocab {legible(str(config))}", soft_wrap=True)
 
 
 @app.command(context_settings=PASS_ON)
@@ -90,6 +92,15 @@ def vocab(
     runner: Runner = "local",
     workers: Workers = None,
     overwrite: Overwrite = False,
+    graph: Annotated[
+        Path | None,
+        typer.Option(
+            "--graph",
+            metavar="CONFIG",
+            help="Another config, whose rows have trees and this vocabulary: the fine one has the characters of its "
+            "graph, too. Default: this config's `graph`, where it has one.",
+        ),
+    ] = None,
 ) -> None:
     """Make the vocabularies of a corpus: WordPiece, and the coarse one of words and phrases.
 
@@ -106,21 +117,29 @@ def vocab(
     loaded, options = start(context, config, out, annotated, runner, workers, overwrite)
     if coarse:  # the fine one is of pieces of text
         refuse_without_words(loaded, "a coarse vocabulary")
-    made = Vocabularies(loaded, str(config), options, fine=fine, coarse=coarse)
+    graph_of = None
+    if graph is not None:
+        other = load_config(graph)
+        folder = make_options(other, graph, None, None, runner, workers, [], overwrite=False).out
+        graph_of = other, str(graph), folder
+    made = Vocabularies(loaded, str(config), options, fine=fine, coarse=coarse, graph_of=graph_of)
     named = {"fine": ("encode.tokenizer", loaded.encode.tokenizer)}
     named["coarse"] = ("encode.coarse.vocab", loaded.encode.coarse.vocab if loaded.encode.coarse else "")
     done = made.run()
     lacking = [
-        f"{key}: {legible(path)}"
+        f"{key}: {legible(as_named(config, path))}"
         for (key, value), path in (
-            (named[side], as_named(config, files.join(made.folder, found.file)))
-            for side, found in done.items()
+            (named[side], files.join(made.folder, it.file)) for side, it in done.items()
         )
-        if os.path.normpath(value) != os.path.normpath(path)
+        if not names_file(config, value, path)
     ]
     if "coarse" in done and "coarse" not in loaded.encode.columns:
         lacking.append(f"encode.columns: [{', '.join([*loaded.encode.columns, 'coarse'])}]")
     if made.unnamed is not None:
         lacking.append(f"encode.coarse.phrases: {legible(as_named(config, made.unnamed))}")
-    change = f"in the config, {' and '.join(lacking)}; then " if lacking else ""
-    _err.print(f"next: {change}treegraft preprocess {legible(str(config))}", soft_wrap=True)
+    _err.print(f"next: {_change(lacking)}treegraft preprocess {legible(str(config))}", soft_wrap=True)
+
+
+def _change(lacking: list[str]) -> str:
+    """What to write into a config before the next command, in that command's line."""
+    return f"in the config, {' and '.join(lacking)}; then " if lacking else ""

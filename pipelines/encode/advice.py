@@ -6,10 +6,11 @@ from collections.abc import Mapping
 
 from corpora import files
 from corpora.layout import InputConfig
-from pipelines.config import Config, resolve
+from pipelines.config import Config, names_file, resolve
 from pipelines.encode_config import PretrainConfig
 from pipelines.language import UNSPACED, primary_language
 from pipelines.view.legible import legible
+from pipelines.vocab.result import FINE_FILE, FOLDER
 
 _CUT_AT_END = ("classify", "tag", "choice")
 """Tasks whose rows lose what is past `max_length`; questions have windows instead, and targets a budget."""
@@ -51,20 +52,30 @@ def unused_phrases(config: Config, config_path: str) -> list[str]:
     ]
 
 
-def warnings(config: Config, counters: Mapping[str, int]) -> list[str]:
-    """What to tell of a run of `config`, from its counters over all splits."""
-    return [*_unknown_branches(counters), *_of_task(config, counters)]
+def warnings(config: Config, config_path: str, out: str, counters: Mapping[str, int]) -> list[str]:
+    """What to tell of a run of `config` into `out`, from its counters over all splits."""
+    return [*_unknown_branches(config, config_path, out, counters), *_of_task(config, counters)]
 
 
-def _unknown_branches(counters: Mapping[str, int]) -> list[str]:
+def _unknown_branches(config: Config, config_path: str, out: str, counters: Mapping[str, int]) -> list[str]:
     unknown, tokens = counters.get("unknown_branch_tokens", 0), counters.get("branch_tokens", 0)
     if unknown <= _MANY_UNKNOWN * tokens:
         return []
+    tokenizer, shown = config.encode.tokenizer, legible(config_path)
+    if names_file(config_path, tokenizer, files.join(files.join(out, FOLDER), FINE_FILE)):
+        cure = f"`treegraft vocab {shown} --fine --overwrite` makes a vocabulary of the text and those characters"
+    elif tokenizer.endswith(".txt"):
+        cure = (
+            f"{legible(resolve(config_path, tokenizer))} comes from elsewhere: if `treegraft vocab` made it, run that "
+            f"again with the config that it was made with and `--fine --overwrite --graph {shown}`, which adds those "
+            "characters, then preprocess with --overwrite whatever has this tokenizer"
+        )
+    else:
+        cure = f"`treegraft vocab {shown} --fine` makes a vocabulary of the text and those characters for a new model"
     return [
         f"{unknown:,} of {tokens:,} tokens of branches are [UNK] ({unknown / tokens:.1%}): encode.tokenizer lacks "
-        "characters of the graph, and a model learns little from such branches. `treegraft vocab CONFIG --fine "
-        "--overwrite` makes a vocabulary of the text and those characters; a pretrained model needs its own, and a "
-        "graph in its language"
+        f"characters of the graph, and a model learns little from such branches. {cure}; a pretrained model needs its "
+        "own, and a graph in its language"
     ]
 
 

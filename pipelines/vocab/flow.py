@@ -18,7 +18,7 @@ from corpora import files
 from corpora.blocks import Block
 from corpora.manifest import MANIFEST
 from pipelines import engine, flow, folders, watched
-from pipelines.config import Config, ConfigError, resolve
+from pipelines.config import Config, ConfigError, names_file, resolve
 from pipelines.differences import Facts, differences, listed
 from pipelines.encode.tokenizer import vocabulary_lines
 from pipelines.graphs import compiled_graph
@@ -50,11 +50,13 @@ class Vocabularies:
         *,
         fine: bool = False,
         coarse: bool = False,
+        graph_of: tuple[Config, str, str] | None = None,
         range_rows: int = RANGE_ROWS,
     ) -> None:
         """
         Args:
             fine, coarse: make these; without either those that the config needs and has not.
+            graph_of: another config, whose rows have trees and this fine vocabulary; its path and its output.
             range_rows: counted strings in a range.
         """
         self._range_rows = range_rows
@@ -74,6 +76,10 @@ class Vocabularies:
                     "vocabulary is needed; pass --fine or --coarse to make one nevertheless"
                 )
         self._fine = fine
+        self._grafting = config, config_path, options.out
+        if graph_of is not None:
+            self._check_other(*graph_of[:2])
+            self._grafting = graph_of
         self._lookup: Lookup | None = None
         self.unnamed: str | None = None
         """The lexicon that is used, though the config does not name it"""
@@ -96,9 +102,16 @@ class Vocabularies:
         path = resolve(self._path, self._config.encode.tokenizer)
         if not path.endswith(".txt"):
             return True
-        if files.is_uri(path) or files.is_uri(self._own):
-            return path != self._own and files.exists(path)
-        return files.exists(path) and Path(path).resolve() != Path(self._own).resolve()
+        return files.exists(path) and not names_file(self._path, path, self._own)
+
+    def _check_other(self, other: Config, path: str) -> None:
+        """Raises ConfigError where there is no graph to take, or no vocabulary to give its characters to."""
+        if not self._fine:
+            raise ConfigError("--graph is for the fine vocabulary, which is not made here; pass --fine, too")
+        if self._config.graph is not None:
+            raise ConfigError(f"--graph: {self._path} has a `graph` section of its own: drop one of them")
+        if other.graph is None:
+            raise ConfigError(f"--graph: {path} has no `graph` section; name a config that has one")
 
     def _lexicon(self) -> str | None:
         coarse = self._config.encode.coarse
@@ -146,9 +159,9 @@ class Vocabularies:
 
     def _branches(self) -> Branches | None:
         """Of the graph, compiled where preprocess looks for it; a finished dataset keeps its own."""
-        options = self._options
-        folder = compiled_graph(self._config, self._path, options.out, False, options.console)
-        return None if folder is None else Branches(self._config, self._path, folder)
+        config, path, out = self._grafting
+        folder = compiled_graph(config, path, out, False, self._options.console)
+        return None if folder is None else Branches(config, path, folder)
 
     # --- one vocabulary ---------------------------------------------------------------------------
 

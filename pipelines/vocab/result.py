@@ -34,6 +34,7 @@ from pipelines.section import ConfigError
 FOLDER = "vocab"
 """Below the output"""
 REPORT = "report.json"
+FINE_FILE = "vocab.txt"
 
 
 @dataclass(frozen=True)

@@ -15,6 +15,7 @@ from pipelines.settings import flat
 from pipelines.vocab import steps
 from pipelines.vocab.branches import Branches
 from pipelines.vocab.choose import Counted, choose
+from pipelines.vocab.result import FINE_FILE
 from pipelines.vocab.units import Lookup
 from pipelines.vocab.wordpiece import SPECIALS, alphabet, extended, train
 
@@ -65,7 +66,7 @@ class Side(ABC):
 class Fine(Side):
     """WordPiece."""
 
-    name, file = FINE, "vocab.txt"
+    name, file = FINE, FINE_FILE
 
     def __init__(self, config: Config, branches: Branches | None = None) -> None:
         """`branches`: what rows will have of them."""

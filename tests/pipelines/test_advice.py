@@ -86,11 +86,11 @@ def test_rows_that_were_mostly_cut_name_the_key(tmp_path: Path) -> None:
     config = config_of("classify", max_length=8)
     short, long = document("a", "很好", label="a"), document("b", "我们在北京看书很高兴", label="a")
     half = encode(tmp_path / "half", config, [short, long], labels=["a"])
-    assert warnings(config, half.counters) == []
+    assert warnings(config, "c.yaml", "out", half.counters) == []
     most = encode(tmp_path / "most", config, [short, long, long | {"doc_id": "c"}], labels=["a"])
-    (said,) = warnings(config, most.counters)
+    (said,) = warnings(config, "c.yaml", "out", most.counters)
     assert said.startswith("2 of 3 rows lost tokens to encode.max_length = 8")
-    assert warnings(config_of("span", max_length=8), most.counters) == []
+    assert warnings(config_of("span", max_length=8), "c.yaml", "out", most.counters) == []
 
 
 def test_branches_that_the_vocabulary_cannot_say_are_counted_and_warned_about(tmp_path: Path) -> None:
@@ -98,14 +98,38 @@ def test_branches_that_the_vocabulary_cannot_say_are_counted_and_warned_about(tm
     texts = [document("a", "北京很好", label="a"), document("b", "我们看书", label="a")]
     known = encode(tmp_path / "known", config, texts, labels=["a"], triples="北京\t是\t中国首都\n")
     assert (known.counters["branch_tokens"], known.counters["unknown_branch_tokens"]) == (4, 0)
-    assert warnings(config, known.counters) == []
+    assert warnings(config, "c.yaml", "out", known.counters) == []
     strange = encode(tmp_path / "strange", config, texts, labels=["a"], triples="北京\t是\t龘靐国\n")
     assert (strange.counters["branch_tokens"], strange.counters["unknown_branch_tokens"]) == (3, 2)
     assert strange.counters["unknown_tokens"] == known.counters["unknown_tokens"]
-    (said,) = warnings(config, strange.counters)
-    assert (
-        said.startswith("2 of 3 tokens of branches are [UNK] (66.7%)")
-        and "`treegraft vocab CONFIG --fine" in said
-    )
+    (said,) = warnings(config, "c.yaml", "out", strange.counters)
+    assert said.startswith("2 of 3 tokens of branches are [UNK] (66.7%)")
     few = {**strange.counters, "branch_tokens": 20}
-    assert warnings(config, few) == []
+    assert warnings(config, "c.yaml", "out", few) == []
+
+
+@pytest.mark.parametrize(
+    ("tokenizer", "cure"),
+    [
+        ("out/my/vocab/vocab.txt", "`treegraft vocab {path} --fine --overwrite` makes"),
+        ("./out/../out/my/vocab/vocab.txt", "`treegraft vocab {path} --fine --overwrite` makes"),
+        (
+            "out/docs/vocab/vocab.txt",
+            "vocab.txt comes from elsewhere: if `treegraft vocab` made it, run that again",
+        ),
+        ("tokenizer.json", "`treegraft vocab {path} --fine` makes a vocabulary"),
+    ],
+)
+def test_the_cure_for_unknown_branches_depends_on_where_the_vocabulary_is_from(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, tokenizer: str, cure: str
+) -> None:
+    path = tmp_path / "my.yaml"
+    config = config_of("classify", groups=["tree"], encode={"tokenizer": tokenizer})
+    counters = {"unknown_branch_tokens": 2, "branch_tokens": 3}
+    (said,) = warnings(config, str(path), str(tmp_path / "out/my"), counters)  # as `output: out/my` says it
+    assert cure.format(path=path) in said and said.endswith("and a graph in its language")
+    elsewhere = tokenizer == "out/docs/vocab/vocab.txt"
+    assert (f"`--fine --overwrite --graph {path}`" in said) == elsewhere
+    monkeypatch.chdir(tmp_path)
+    (said,) = warnings(config, "my.yaml", "out/my", counters)
+    assert cure.format(path="my.yaml") in said

@@ -251,3 +251,5 @@ def test_a_tool_that_one_side_lacks_is_a_difference_where_all_are_named() -> Non
     assert differences(one, more, every_tool=True) == ["p: none -> p.tsv"]
     assert differences(more, one, every_tool=True) == ["p: p.tsv -> none"]
     assert differences(more, more, every_tool=True) == []
+    graph = Facts({"x": 1, "graph.predicate": False}, {"graph": {"name": "g.spo"}})
+    assert differences(Facts({"x": 1}), graph, every_tool=True) == ["graph: none -> g.spo"]

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from pipelines.config import Config
+from pipelines.config import Config, ConfigError
 from pipelines.engine import RunError
 from pipelines.vocab.wordpiece import Alphabet, extended
 from tests.pipelines.dedup.running import options
@@ -78,6 +78,33 @@ def test_another_graph_is_another_vocabulary(tmp_path: Path) -> None:
     assert "城" in entries(tmp_path)
     with pytest.raises(RunError, match=r"graph: g\.tsv -> none"):
         make(tmp_path, config_of(tmp_path, tree=False))
+
+
+def test_the_graph_of_another_config_gives_its_characters(tmp_path: Path) -> None:
+    texts, reviews = config_of(tmp_path, tree=False), config_of(tmp_path)
+    other = reviews, str(tmp_path / "reviews.yaml"), str(tmp_path / "out/reviews")
+    make(tmp_path, texts, graph_of=other)
+    assert {"大", "都", "市"} <= entries(tmp_path)
+    assert not (tmp_path / "out/graph").exists()  # the texts have no trees
+    _, said = make(tmp_path, texts, graph_of=other)
+    assert "vocab, fine: already finished" in said
+    with pytest.raises(RunError, match=r"graph: g\.tsv -> none"):
+        make(tmp_path, texts)
+
+
+def test_the_graph_of_another_config_is_refused_where_it_would_go_unheard(tmp_path: Path) -> None:
+    texts, reviews = config_of(tmp_path, tree=False), config_of(tmp_path)
+    path, out = str(tmp_path / "r.yaml"), str(tmp_path / "out/r")
+    for config, other, said in (
+        (reviews, reviews, "has a `graph` section of its own"),
+        (texts, texts, r"r\.yaml has no `graph` section"),
+    ):
+        with pytest.raises(ConfigError, match=said):
+            make(tmp_path, config, graph_of=(other, path, out))
+    make(tmp_path, texts)
+    with pytest.raises(ConfigError, match="pass --fine, too"):
+        make(tmp_path, texts, graph_of=(reviews, path, out), coarse=True)
+    assert not (tmp_path / "out/r").exists()
 
 
 def test_a_graph_takes_half_of_the_room_that_the_text_leaves(tmp_path: Path) -> None:

@@ -54,9 +54,36 @@ def test_preprocess_goes_on_from_there(tmp_path: Path) -> None:
     config = write(tmp_path, documents=20)
     said = treegraft("vocab", config.name, cwd=tmp_path)
     assert said.stderr.rstrip().endswith("next: treegraft preprocess my.yaml")
+    said_by_itself = "output: out/my\n" + config.read_text(encoding="utf-8")  # the same folder
+    config.write_text(said_by_itself, encoding="utf-8")
+    said = treegraft("vocab", config.name, cwd=tmp_path)
+    assert said.stderr.rstrip().endswith("next: treegraft preprocess my.yaml")
     said = treegraft("preprocess", config.name, cwd=tmp_path)
     assert said.returncode == 0, said.stderr
     assert "every rule holds" in said.stderr
+
+
+def test_phrases_that_the_config_names_are_not_named_again(tmp_path: Path) -> None:
+    coarse = {"vocab": "out/my/vocab/coarse_vocab.txt", "phrases": "out/my/phrases/phrases.tsv"}
+    encode = {"tokenizer": "out/my/vocab/vocab.txt", "columns": ["coarse"], "coarse": coarse}
+    easy = {"min_count": 2, "min_dependence": 0, "discount_fallback": [0.5, 1, 1.5]}
+    config = write(tmp_path, encode=encode, phrases=easy, output="out/my")
+    said = treegraft("phrases", config.name, cwd=tmp_path)
+    assert said.stderr.rstrip().endswith("\nnext: treegraft vocab my.yaml")
+
+
+def test_the_graph_of_another_config_is_named(tmp_path: Path) -> None:
+    config = write(tmp_path, documents=20, encode={"tokenizer": "out/my/vocab/vocab.txt", "columns": []})
+    (tmp_path / "g.tsv").write_text("new york\tis\t大都市\n", encoding="utf-8")
+    body = yaml.safe_load(config.read_text(encoding="utf-8"))
+    body["encode"]["columns"], body["graph"] = ["tree"], {"triples": "g.tsv"}
+    (tmp_path / "reviews.yaml").write_text(yaml.safe_dump(body), encoding="utf-8")
+    said = treegraft("vocab", config.name, "--graph", "reviews.yaml", cwd=tmp_path)
+    assert said.stderr.rstrip().endswith("next: treegraft preprocess my.yaml")
+    assert "\n都\n" in (tmp_path / "out/my/vocab/vocab.txt").read_text(encoding="utf-8")
+    said = treegraft("vocab", config.name, "--graph", "my.yaml", cwd=tmp_path)
+    assert said.returncode == 2
+    assert "--graph: my.yaml has no `graph` section" in said.stderr
 
 
 @pytest.mark.heavy
