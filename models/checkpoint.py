@@ -142,7 +142,7 @@ def read_config(source: str | Path, revision: str = "main") -> BertConfig:
         f"is no checkpoint: {expected}" if Path(source).is_dir() else "is no folder here, and no hub gave it"
     )
     with _reading(f"{source} {found}"):
-        config = AutoConfig.from_pretrained(str(source), revision=revision)
+        config = AutoConfig.from_pretrained(str(source), revision=revision, trust_remote_code=False)
     if not isinstance(config, BertConfig) or config.model_type != "bert":
         raise CheckpointError(
             f"{source} holds a model of type {config.model_type!r}, expected 'bert': the models here are BERT's "

@@ -27,6 +27,8 @@ from models.stream.shards import Shard, Split, SplitError
 
 _MUST_AGREE = ("task", "special_ids", "vocab_size", "coarse_special_ids", "coarse_vocab_size", "labels")
 """What splits that are joined must have in common: else the same number would mean two things."""
+_LONGEST = ("max_length", "max_positions", "tree_max_length")
+"""What the metadata of joined splits has of the one that has most."""
 
 
 class UnknownSplitError(SplitError):
@@ -101,8 +103,10 @@ def open_files(paths: Iterable[str], columns: Iterable[str] = ("input_ids",)) ->
 def join_splits(splits: Sequence[Split]) -> Split:
     """Several splits as one: rows of the first, then of the second, and so on.
 
+    Its metadata are those of the first, but for lengths, which are the longest of all.
+
     Raises SplitError where they read different columns, or where their ids would mean different things
-    (task, labels, special tokens, sizes of vocabularies).
+    (task, labels, special tokens, sizes of vocabularies; `deprels` where `word_deprels` are read).
     """
     if not splits:
         raise SplitError("no split is given to join")
@@ -113,7 +117,7 @@ def join_splits(splits: Sequence[Split]) -> Split:
                 f"{other.name} is read with columns {', '.join(other.columns)}, {first.name} with "
                 f"{', '.join(first.columns)}: open both with the same"
             )
-        for key in _MUST_AGREE:
+        for key in (*_MUST_AGREE, *(("deprels",) if "word_deprels" in first.columns else ())):
             if (mine := first.metadata.get(key)) != (theirs := other.metadata.get(key)):
                 raise SplitError(
                     f"{first.name} and {other.name} cannot be joined: {key} is {mine!r} and {theirs!r}"
@@ -122,7 +126,12 @@ def join_splits(splits: Sequence[Split]) -> Split:
         return first
     shards = [Shard(s.path, s.rows, s.record, s.cache, s.mapped) for split in splits for s in split.shards]
     prints = "+".join(split.metadata.get("fingerprint", "")[:16] for split in splits)
-    metadata = first.metadata | {"fingerprint": prints}
+    lengths = {
+        key: max(split.metadata.get(key) or 0 for split in splits)
+        for key in _LONGEST
+        if key in first.metadata
+    }
+    metadata = first.metadata | lengths | {"fingerprint": prints}
     name = ", ".join(split.name for split in splits)
     return Split(name, shards, first.schema, metadata, lambda: (join_splits, (list(splits),)))
 

@@ -68,7 +68,7 @@ def make_model(recipe: Recipe, split: Split, resumed: str | None = None) -> Bert
     except (checkpoint.CheckpointError, BatchError) as error:
         raise (damaged(Path(resumed), error) if resumed else RecipeError(str(error))) from error
     cure = "raise new.positions" if recipe.new else "take another init"
-    _check_length(made, metadata, recipe.data.folder[0].folder, f", or {cure}")
+    _check_length(made, metadata, split.name, f", or {cure}")
     return made
 
 

@@ -390,6 +390,17 @@ def test_weights_that_are_none_are_one_error(weights, saved, tmp_path):
         checkpoint.load(changed(saved, tmp_path, weights=weights))
 
 
+def test_code_in_a_checkpoint_is_not_run_nor_asked_about(tmp_path, monkeypatch):
+    found = {"model_type": "bertx", "auto_map": {"AutoConfig": "configuration_x.Config"}}
+    (tmp_path / "config.json").write_text(json.dumps(found))
+    code = f"open({str(tmp_path / 'ran')!r}, 'w')\nfrom transformers import BertConfig as Config"
+    (tmp_path / "configuration_x.py").write_text(code)
+    monkeypatch.setattr("builtins.input", lambda *asked: "y")
+    with pytest.raises(CheckpointError, match="is no checkpoint"):
+        checkpoint.load(tmp_path)
+    assert not (tmp_path / "ran").exists()
+
+
 def test_files_beside_the_weights_that_are_junk(saved, tmp_path):
     changed(saved, tmp_path, weights=b"")
     (tmp_path / "pytorch_model.bin").rename(tmp_path / "model.safetensors.index.json")

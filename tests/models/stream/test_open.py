@@ -158,7 +158,8 @@ def test_a_column_of_another_type_is_refused(tmp_path: Path) -> None:
 def test_joined_splits_must_mean_the_same(tmp_path: Path) -> None:
     rows = make_rows(0, "classify", GROUPS, 3)
     folders = {}
-    for name, changes in (("a", {}), ("b", {"vocab_size": 7}), ("c", {"labels": ["x"]})):
+    changed = {"a": {}, "b": {"vocab_size": 7}, "c": {"labels": ["x"]}, "d": {"deprels": ["obj", "nsubj"]}}
+    for name, changes in changed.items():
         schema = rows_schema("classify", GROUPS, **changes)
         folders[name] = str(write_folder(tmp_path / name, schema, {"train": [rows]}, task="classify"))
     first = open_split(folders["a"])
@@ -167,6 +168,21 @@ def test_joined_splits_must_mean_the_same(tmp_path: Path) -> None:
             join_splits([first, open_split(folders[other])])
     with pytest.raises(SplitError, match="open both with the same"):
         join_splits([first, open_split(folders["a"], columns=("label",))])
+    join_splits(
+        [open_split(folders[name], columns=("word_dfs_in",)) for name in "ad"]
+    )  # whose ids are not read
+
+
+def test_joined_splits_are_as_long_as_the_longest(tmp_path: Path) -> None:
+    rows = make_rows(0, "classify", GROUPS, 3)
+    splits = []
+    for length in (48, 128, 64):
+        lengths = {"max_length": length, "max_positions": 200 - length, "tree_max_length": 2 * length}
+        schema = rows_schema("classify", GROUPS, **lengths)
+        folder = write_folder(tmp_path / str(length), schema, {"train": [rows]}, task="classify")
+        splits.append(open_split(str(folder)))
+    found = join_splits(splits).metadata
+    assert [found[key] for key in ("max_length", "max_positions", "tree_max_length")] == [128, 152, 256]
 
 
 def test_damage_is_named(tmp_path: Path) -> None:
