@@ -20,7 +20,7 @@ from typing import Any
 
 from corpora import files
 from models.train.log import METRICS
-from models.train.recipe import Recipe, settled
+from models.train.recipe import LOOKED, Recipe, settled
 
 RECIPE, RUN, CHECKPOINTS, BEST, MODEL = "recipe.json", "run.json", "checkpoints", "best", "model"
 _LOCK, _CURVES, _BOARD = ".lock", "curves.svg", "tensorboard"
@@ -28,6 +28,8 @@ _GONE = ".old-recipe.json"
 """Name of `recipe.json` from the moment that its run is to be deleted until another has taken its place."""
 _OURS = {"model", "task", "optim", "data"}
 """Keys by which a `recipe.json` is one of ours: others have files of that name."""
+OLD = ".new-old-"
+"""Before the name of a whole folder that is being replaced."""
 _STEP = re.compile(r"step-(\d{8,})")
 
 
@@ -61,7 +63,8 @@ def held(out: Path, recipe: Recipe, overwrite: bool) -> Iterator[Path | None]:
         if not anew:
             _compare(out, recipe)
         for left in (*out.glob(".new-*"), *(out / CHECKPOINTS).glob(".*"), *(out / BEST).glob(".*")):
-            remove(left)
+            if not _put_back(left):
+                remove(left)
         try:
             yield None if anew else newest(out)
         except BaseException:
@@ -85,8 +88,7 @@ def begin(out: Path, recipe: Recipe, overwrite: bool, facts: Mapping[str, Any]) 
             remove(out / name)
         for path in filter(_is_told, list(out.iterdir())):
             remove(path)  # of weights that are gone
-    if not (out / RECIPE).exists() or not _learned(out):
-        _write(out / RECIPE, recipe.lasting())
+    _write(out / RECIPE, recipe.lasting())
     remove(out / _GONE)
     write_run(out, facts)
 
@@ -182,6 +184,15 @@ def _check_apart(out: Path, recipe: Recipe) -> None:
             )
 
 
+def _put_back(left: Path) -> bool:
+    """Give a folder that was being replaced its name again, if a kill came before another had it."""
+    place = left.with_name(left.name.removeprefix(OLD))
+    if place == left or place.exists():
+        return False
+    left.rename(place)
+    return True
+
+
 def _learned(out: Path) -> bool:
     """Whether there is something that could be lost."""
     return newest(out) is not None or (out / MODEL).exists()
@@ -192,7 +203,10 @@ def _compare(out: Path, recipe: Recipe) -> None:
     if not path.exists() or not _learned(out):
         return
     found = settled(json.loads(path.read_bytes()))  # earlier releases left them out
-    if differs := list(_differences(found, json.loads(json.dumps(recipe.lasting())))):
+    here = json.loads(json.dumps(recipe.lasting()))
+    if found.get("best") and newest(out) and not of_steps(out / BEST):  # no look had it: name another
+        found, here = ({k: v for k, v in one.items() if k not in LOOKED} for one in (found, here))
+    if differs := list(_differences(found, here)):
         raise another(out, differs)
 
 

@@ -188,11 +188,11 @@ def tokens_of(source: str) -> dict[str, int] | None:
     try:
         if (body := _read(source, TOKENIZER)) is not None:
             found = json.loads(body)["model"]["vocab"]
-            if isinstance(found, dict):
+            if isinstance(found, dict) and all(isinstance(number, int) for number in found.values()):
                 return found
         if (body := _read(source, WORDS)) is not None:
             return _numbered(body.decode("utf-8"))
-    except (OSError, ValueError, KeyError, TypeError):
+    except (OSError, ValueError, KeyError, TypeError, RecursionError):
         pass
     return None
 

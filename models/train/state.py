@@ -2,6 +2,7 @@
 
 A checkpoint is written beside the others under a name that begins with a dot, flushed to the disk, and renamed when
 it is whole; one that is no longer kept is renamed before it is deleted. So whatever bears a step's name is complete.
+(One of a step that has one already takes its place: a kill in between is mended when the folder is held again.)
 Weights and the optimizer's moments are safetensors, all else is JSON; nothing is pickled.
 
     checkpoints/step-00000500/   config.json, model.safetensors, tokenizer.json: a model for `models.checkpoint.load`
@@ -27,7 +28,7 @@ from corpora import files
 from models import checkpoint
 from models.bert import Bert
 from models.bert_batch import TOKENIZER
-from models.train.folder import CHECKPOINTS, StateError, damaged, named, of_steps, remove, remove_step
+from models.train.folder import CHECKPOINTS, OLD, StateError, damaged, named, of_steps, remove, remove_step
 
 STATE_VERSION = 1
 
@@ -154,8 +155,8 @@ def _whole(path: Path) -> Iterator[Path]:
         with contextlib.suppress(OSError):
             remove(made)
         raise OSError(
-            f"{path} could not be written: {error}. Make room; training goes on from its last checkpoint when it is "
-            "run again"
+            f"{path} could not be written: {error}. Make room; run again, training goes on from its last checkpoint, "
+            "if there is one"
         ) from error
 
 
@@ -166,7 +167,7 @@ def _settle(made: Path, path: Path) -> None:
             file.chmod(mode)  # safetensors gives its files to their owner alone
         with _opened(file) as descriptor:
             os.fsync(descriptor)
-    old = path.parent / f".new-old-{path.name}"
+    old = path.with_name(OLD + path.name)
     if path.exists():
         path.rename(old)
     made.rename(path)

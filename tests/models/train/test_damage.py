@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import pathlib
 import resource
 import shutil
 
@@ -64,6 +65,26 @@ def test_damaged_metrics_do_not_hold_a_run_up(whole, unfinished, tmp_path, damag
     out, said = run(tmp_path, **whole[1])
     assert f"{path} was damaged: it goes on behind its last whole line" in said
     assert [line["step"] for line in metrics(out)] == [1, 3] and same(weights(out), weights(whole[0]))
+
+
+@pytest.mark.parametrize("name", ["checkpoints/step-00000003", "model"])
+def test_a_kill_while_a_folder_is_replaced_keeps_the_old_one(whole, tmp_path, monkeypatch, name):
+    """Between the two renamings, when nothing has the name: a checkpoint is written again when a look was owed."""
+    out = shutil.copytree(whole[0], tmp_path / "out")
+    path, rename = out / name, pathlib.Path.rename
+
+    def killed(old, new):
+        if old.name.startswith(".new-") and new == path:
+            raise KeyboardInterrupt
+        return rename(old, new)
+
+    with monkeypatch.context() as patched, pytest.raises(KeyboardInterrupt):
+        patched.setattr(pathlib.Path, "rename", killed)
+        states.copy_model(path, path)
+    assert not path.exists()
+    _, said = run(tmp_path, **whole[1])
+    assert "finished before: step 3 of 3" in said and same(weights(out), weights(whole[0]))
+    assert not list(path.parent.glob(".new*")) and path.is_dir()
 
 
 @pytest.mark.parametrize("share", [0.5, 1.1])

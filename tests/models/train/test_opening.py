@@ -160,6 +160,17 @@ def test_tokens_of_a_hub_id_are_compared(datasets, tmp_path, monkeypatch):
     assert "made/tiny has neither tokenizer.json nor vocab.txt here" in said
 
 
+@pytest.mark.parametrize(
+    "body", ['{"model": {"vocab": {"a": "b"}}}', '{"model":' * 5000 + "1" + "}" * 5000, "[]"]
+)
+def test_a_tokenizer_that_says_no_tokens_is_not_compared(datasets, tmp_path, body):
+    keys = {"task": "mlm", "data": {"folder": str(datasets["pretrain"])}, "optim": {"lr": 1e-3, "steps": 1}}
+    before, _ = run(tmp_path / "before", **keys)
+    (before / "model/tokenizer.json").write_text(body)
+    _, said = run(tmp_path / "after", init=str(before / "model"), **keys)
+    assert "has neither tokenizer.json nor vocab.txt here" in said
+
+
 def test_tokens_are_read_once(datasets, tmp_path, monkeypatch):
     keys = {"task": "mlm", "data": {"folder": str(datasets["pretrain"])}, "optim": {"lr": 1e-3, "steps": 1}}
     before, _ = run(tmp_path / "before", **keys)
