@@ -76,11 +76,12 @@ def evaluate(
     The other arguments are those of `models.evaluate.predict.predict`.
 
     Raises:
-        BatchError: the task is not measured, the split lacks a column, or does not fit the model.
+        BatchError: the task is not measured, the split lacks a column, or does not fit the model or the options.
     """
     measure, ranks = _measure(model), ranks or Ranks()
     options, collator = options or Options(), collator or Collator.of(model)
     collator.check_dataset(split.metadata)
+    measure.check(split.metadata, options)
     found = predict(
         model,
         split,

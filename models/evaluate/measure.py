@@ -48,11 +48,13 @@ class Measure:
         columns: of the dataset, that `read` needs beside those the model reads.
         read: (output, batch, rows, options) -> the batch's predictions, a table row for each of the rows.
         score: (predictions of all rows in the dataset's order, the dataset's metadata, options) -> `Result`.
+        check: (the dataset's metadata, options) -> None; raises BatchError where the options are not for the dataset.
     """
 
     columns: tuple[str, ...]
     read: Callable[[Output, Batch, Rows, Options], pa.Table]
     score: Callable[[pa.Table, Mapping[str, Any], Options], Result]
+    check: Callable[[Mapping[str, Any], Options], None] = lambda metadata, options: None
 
 
 def logits(output: Output, name: str) -> Tensor:

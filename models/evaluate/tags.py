@@ -13,7 +13,7 @@ tree, so an entity that ends in an anchor must have had its branch, too.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -22,7 +22,7 @@ import pyarrow as pa
 from corpora.ragged import Ints
 from corpora.schema import IGNORED_LABEL
 from corpora.trunk import Lists
-from models.bert_batch import Batch
+from models.bert_batch import Batch, BatchError
 from models.evaluate.measure import (
     Measure,
     Result,
@@ -41,6 +41,8 @@ SCHEMES = {"BIO": "IOB2", "BIOES": "IOBES", "BILOU": "BILOU", "IOB1": "IOB1"}
 """Schemes by name, and what seqeval calls them. BIOES is also written BMES, its M being an I; in IOB1 a B begins only
 an entity that follows one of its own type without a gap."""
 _LETTERS = {"BIO": set("BIO"), "BIOES": set("BIOES"), "BILOU": set("BILOU"), "IOB1": set("BIO")}
+_NEEDED = {"BIO": ("B",), "BIOES": ("S", "BE"), "BILOU": ("U", "BL"), "IOB1": ("I", "B")}
+"""Letters that the least entities of a scheme are made of: labels that have those of none make no entity."""
 
 
 def scheme_of(labels: Iterable[str]) -> str | None:
@@ -55,6 +57,26 @@ def scheme_of(labels: Iterable[str]) -> str | None:
     if letters <= {"I", "O"}:
         return "IOB1"
     return next((scheme for scheme in ("BIO", "BIOES", "BILOU") if letters <= _LETTERS[scheme]), None)
+
+
+def check_scheme(labels: Sequence[str], scheme: str | None) -> None:
+    """Raise BatchError where a scheme, of `SCHEMES`, is named and these labels are none of it, or make no entity."""
+    if scheme is None:
+        return
+    plain = sorted(map(_plain, labels))
+    strange = next(_strangers(scheme, plain), None)
+    if strange is not None:
+        why = f"{strange!r} is none of it"
+    elif not any({name[:1] for name in plain} >= set(letters) for letters in _NEEDED[scheme]):
+        why = f"an entity of it needs {', or '.join(map(' and '.join, _NEEDED[scheme]))}"
+    else:
+        return
+    fits = scheme_of(labels)
+    shown = ", ".join(labels[:5]) + (", ..." if len(labels) > 5 else "")
+    raise BatchError(
+        f"scores.scheme is {scheme}, the dataset's labels are {shown}: {why}; "
+        + (f"they are of {fits}: write that, or drop scores.scheme" if fits else "drop scores.scheme")
+    )
 
 
 def tag_scores(
@@ -115,12 +137,16 @@ def _scheme(name: str, rows: Iterable[Iterable[str]]) -> Any:
 
     if name not in SCHEMES:
         raise ValueError(f"unknown scheme {name!r}; known: {', '.join(SCHEMES)}")
-    for label in sorted(set().union(*rows)):
-        if label[:1] not in _LETTERS[name] or (label != "O" and label[1:2] not in ("", "-")):
-            raise ValueError(
-                f"label {label!r} is none of scheme {name}: O, or one of its letters, - and a type"
-            )
+    for label in _strangers(name, sorted(set().union(*rows))):
+        raise ValueError(f"label {label!r} is none of scheme {name}: O, or one of its letters, - and a type")
     return getattr(seqeval.scheme, SCHEMES[name])
+
+
+def _strangers(scheme: str, labels: Iterable[str]) -> Iterator[str]:
+    """Labels that are none of a scheme."""
+    for label in labels:
+        if label[:1] not in _LETTERS[scheme] or (label != "O" and label[1:2] not in ("", "-")):
+            yield label
 
 
 # --- of a model's output ----------------------------------------------------------------------
@@ -195,5 +221,8 @@ def _entities(table: pa.Table, scheme: str) -> pa.Array:
 
 
 TAG = Measure(
-    ("id", "text", "char_starts", "char_stops", "token_labels", "tag_starts", "tag_stops"), _read, _score
+    ("id", "text", "char_starts", "char_stops", "token_labels", "tag_starts", "tag_stops"),
+    _read,
+    _score,
+    lambda metadata, options: check_scheme(metadata["labels"], options.scheme),
 )

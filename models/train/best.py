@@ -14,10 +14,15 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+
 from models.bert import Bert
+from models.collate.collator import Collator
 from models.evaluate.tags import scheme_of
+from models.stream.open import open_split
 from models.stream.shards import Split
 from models.train import state as states
+from models.train.data import labelled
 from models.train.folder import BEST, CHECKPOINTS, MODEL, StateError, another, named, of_steps, remove_step
 from models.train.reading import RecipeError
 from models.train.recipe import Recipe
@@ -46,24 +51,33 @@ class Best:
 
     look: dict[str, Any] | None = None
 
-    def __init__(self, recipe: Recipe, model: Bert, dev: Split | None, labelled: bool) -> None:
-        """`dev`: the split that is looked at, and whether a row of it is `labelled`.
+    def __init__(self, recipe: Recipe, model: Bert, dev: Split | None, collator: Collator) -> None:
+        """`dev`: the split that is looked at, opened with the columns of `collator`, which makes batches of it.
 
-        Raises RecipeError for a score that this task does not have, or rows without labels.
+        Raises RecipeError for a score that this task does not have, or rows that do not have what it is of.
         """
         self.name, self._out = recipe.best, Path(recipe.out)
         if self.name is None:
             return
         assert dev is not None  # the recipe saw to it
         self._rows = dev.fingerprint
-        if self.name not in (known := scores_of(model, dev.metadata)):
+        known = scores_of(model, dev.metadata)
+        if self.name not in known:
             raise RecipeError(
                 f"best: {self.name!r} is no score of task {model.task.name!r} here; its scores: {', '.join(known)}"
             )
-        if not labelled:
+        if not labelled(model, collator, dev, known[self.name]):
             raise RecipeError(
-                f"best: no row of {dev.name} has a label, so looks at it have no scores: name another data.dev"
+                f"best: no row of {dev.name} has a label that {self.name!r} is a score of: name another score, or "
+                "another data.dev"
             )
+        if self.name in _WITHOUT_ANSWER:
+            asked = open_split(recipe.data.folder_of_dev, recipe.data.dev, ("is_impossible",))
+            if not asked.take(np.arange(asked.rows)).scalars["is_impossible"].any():
+                raise RecipeError(
+                    f"best: {self.name!r} is a score of splits with questions that have no answer, and {dev.name} has "
+                    "none of these: take f1 or exact"
+                )
 
     @property
     def folder(self) -> Path | None:
@@ -73,6 +87,8 @@ class Best:
     def go_on(self, look: dict[str, Any] | None) -> None:
         """Take up what a checkpoint says was best. Raises StateError where its weights are gone, or it looked at other
         rows: scores of those do not compare."""
+        if self.name is None:
+            return
         self.look = look
         if look is not None and look.get("rows", self._rows) != self._rows:  # earlier releases did not say
             raise another(self._out, ["data.dev: other rows there, at which the best look so far looked"])
@@ -93,7 +109,8 @@ class Best:
         if value is None and self.look is None:
             raise RecipeError(
                 f"best: the look at data.dev after step {step:,} has no score {self.name!r}; it has "
-                f"{', '.join(scores) or 'none: are its rows labelled?'}"
+                f"{', '.join(scores) or 'none: are its rows labelled?'}. All that was learned is kept: write another "
+                "best (or scores) and run the same command again"
             )
         loss = scores.get("loss")
         loss = loss if loss is not None and math.isfinite(loss) else None
@@ -135,11 +152,19 @@ class Best:
         return f"{MODEL} has the weights of step {step:,}, the best by dev {self.name} {value:.4f}"
 
 
-def scores_of(model: Bert, metadata: Mapping[str, Any]) -> tuple[str, ...]:
-    """Names of the scores that a look with this model at a split of this metadata may have."""
+def scores_of(model: Bert, metadata: Mapping[str, Any]) -> dict[str, tuple[str, ...]]:
+    """The scores that a look with this model at a split of this metadata may have: by name the parts of the loss, of
+    which one at least must have labels there."""
     task, parts = model.task.name, model.parts
-    known = tuple(f"{part.removesuffix('mlm')}masked_accuracy" for part in parts if part.endswith("mlm"))
-    known += ("next_accuracy",) if "nsp" in parts and model.task.vocabulary else SCORES.get(task, ())
+    known: dict[str, tuple[str, ...]]
+    known = {f"{part.removesuffix('mlm')}masked_accuracy": (part,) for part in parts if part.endswith("mlm")}
+    if "nsp" in parts and model.task.vocabulary:
+        known["next_accuracy"] = ("nsp",)
+    else:
+        known |= dict.fromkeys(SCORES.get(task, ()), parts)
     if task == "tag" and scheme_of(metadata["labels"]) is None:
-        known = tuple(name for name in known if name not in _OF_ENTITIES)
-    return (*known, "loss", *(f"loss_{part}" for part in parts if len(parts) > 1))
+        known = {name: of for name, of in known.items() if name not in _OF_ENTITIES}
+    known["loss"] = parts
+    if len(parts) > 1:  # a part that an option bears the name of has no labels of its own
+        known |= {f"loss_{part}": parts if part in model.settings else (part,) for part in parts}
+    return known

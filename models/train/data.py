@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from itertools import pairwise
 from typing import Any
 
@@ -18,7 +18,7 @@ from models.collate.kinds import Kinds
 from models.collate.mlm import OPTIONS, Masking
 from models.collate.pack import Packing
 from models.collate.sequences import Step
-from models.evaluate.evaluation import columns_of
+from models.evaluate.evaluation import MEASURES, columns_of
 from models.heads import TASKS
 from models.masks import LM_KINDS
 from models.ranks import Ranks
@@ -83,6 +83,7 @@ def open_dev(recipe: Recipe, model: Bert, collator: Collator) -> Split:
     split = open_split(recipe.data.folder_of_dev, recipe.data.dev, columns_of(model, collator))
     check_rows(recipe, split.metadata)
     check_fits(model, split.metadata, recipe.data.folder[0].folder, recipe.data.folder_of_dev)
+    _check_first(collator, split)
     return split
 
 
@@ -92,6 +93,8 @@ def make_loader(recipe: Recipe, model: Bert, collator: Collator, ranks: Ranks) -
     orders = [Order(data.order, split.rows, recipe.seed, data.block, data.window) for split in splits]
     mixed = len(splits) > 1
     rows, joined = _rows(recipe, ranks), join_splits(splits)
+    for split in splits:
+        _check_first(collator, split)
     if not labelled(model, collator, joined):
         raise RecipeError(
             f"data.split: no row of {joined.name} has a label, so there is nothing to learn: name another"
@@ -110,17 +113,24 @@ def make_loader(recipe: Recipe, model: Bert, collator: Collator, ranks: Ranks) -
     )
 
 
-def make_buckets(recipe: Recipe, collator: Collator) -> Buckets | None:
-    """Batches of like lengths, where `batch.tokens` says how large."""
+def make_buckets(recipe: Recipe, collator: Collator, look: bool = False) -> Buckets | None:
+    """Batches of like lengths, where `batch.tokens` says how large: of steps, or as large as their pieces for a `look`,
+    which packs no rows."""
     if recipe.batch.tokens is None:
         return None
     return Buckets(
-        recipe.batch.tokens,
+        -(-recipe.batch.tokens // (recipe.batch.accumulate if look else 1)),
         recipe.seed,
         column=collator.length_column,
         multiple=collator.pad_to,
-        packed=recipe.batch.pack is not None,
+        packed=recipe.batch.pack is not None and not look,
     )
+
+
+def batches_of_look(recipe: Recipe, collator: Collator) -> dict[str, Any]:
+    """Arguments of `evaluate` by which its batches are no larger than pieces of a step."""
+    rows = -(-(recipe.batch.rows or 32) // recipe.batch.accumulate)
+    return {"batch_size": rows, "grouping": make_buckets(recipe, collator, look=True)}
 
 
 def make_collator(recipe: Recipe, model: Bert, metadata: Mapping[str, Any]) -> Collator:
@@ -194,8 +204,19 @@ def _rows(recipe: Recipe, ranks: Ranks) -> int:
     return rows
 
 
+def _check_first(collator: Collator, split: Split) -> None:
+    """Raise RecipeError where no batch can be made of a split's first rows; those of a dataset are alike, one segment
+    or two."""
+    rows = split.take(np.arange(min(_ROWS_AT_ONCE, split.rows)))
+    try:
+        collator(rows)
+    except ValueError as error:
+        raise RecipeError(f"{split.name}: {error}") from error
+
+
 def check_rows(recipe: Recipe, metadata: Mapping[str, Any]) -> None:
-    """Raise RecipeError where the dataset's rows are not of the task, or have values for classes or the reverse."""
+    """Raise RecipeError where the dataset's rows are not of the task, have values for classes or the reverse, or labels
+    of another scheme than that of `scores`."""
     try:
         Collator(task=recipe.task).check_dataset(metadata)
     except BatchError:
@@ -219,22 +240,34 @@ def check_rows(recipe: Recipe, metadata: Mapping[str, Any]) -> None:
         )
     if recipe.task == "tag" and not names:
         raise RecipeError("task: tag learns labels, and no row of the dataset has one: name another dataset")
+    try:
+        MEASURES[recipe.task].check(metadata, recipe.scores)
+    except BatchError as error:
+        raise RecipeError(str(error)) from None
 
 
-def labelled(model: Bert, collator: Collator, split: Split) -> bool:
-    """Whether some row of a split, opened with the collator's columns, has what the task predicts."""
+def labels_in(model: Bert, counts: Mapping[str, Any], parts: Collection[str] | None = None) -> bool:
+    """Whether by these counts of predictions (`Bert.counts`) there is a label for one of these parts of the loss;
+    without, for any."""
     # What an option bears the name of is told by no label: both [CLS] of AMBERT agree about any row.
-    parts = [part for part in model.parts if part not in model.settings]
+    told = [part for part in model.parts if part not in model.settings and (parts is None or part in parts)]
+    return any(int(counts.get(part, 0)) for part in told)
+
+
+def labelled(model: Bert, collator: Collator, split: Split, parts: Collection[str] | None = None) -> bool:
+    """Whether some row of a split, opened with the collator's columns, has a label (`labels_in`)."""
     for start in range(0, split.rows, _ROWS_AT_ONCE):
         rows = split.take(np.arange(start, min(start + _ROWS_AT_ONCE, split.rows)))
-        counts = model.counts(collator(rows))
-        if any(int(counts.get(part, 0)) for part in parts):
+        if labels_in(model, model.counts(collator(rows)), parts):
             return True
     return False
 
 
-def exceeded(recipe: Recipe, collator: Collator, metadata: Mapping[str, Any]) -> Iterator[str]:
-    """What there is to say where a row may be longer than `batch.tokens` or `batch.pack`."""
+def remarks(recipe: Recipe, collator: Collator, metadata: Mapping[str, Any]) -> Iterator[str]:
+    """What there is to say where labels tell nothing, or a row may be longer than `batch.tokens` or `batch.pack`."""
+    names: list[str] = metadata.get("labels") or []
+    if recipe.task in ("classify", "tag") and len(names) == 1:
+        yield f"{names[0]!r} is the dataset's one label: there is nothing to learn"
     tree = collator.length_column == "tree_ids"
     longest = metadata.get("tree_max_length" if tree else "max_length") or 0
     for name, alone in (("tokens", "step"), ("pack", "sequence")):

@@ -25,7 +25,6 @@ from models.train.recipe import Recipe
 METRICS = "metrics.jsonl"
 _PLAIN_SECONDS = 5.0
 """Where output is no terminal, a line this often at most."""
-_CHOSEN = ("loss", "lr", "tokens_per_second")
 
 
 @dataclass(frozen=True)

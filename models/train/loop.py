@@ -90,12 +90,11 @@ class _Run:
         self.collator = collator = data.make_collator(recipe, self.model, split.metadata)
         self.loader = data.make_loader(recipe, self.model, collator, ranks)
         self.dev = data.open_dev(recipe, self.model, collator) if recipe.data.dev else None
-        scored = self.dev is None or data.labelled(self.model, collator, self.dev)
         self.optimizer = parts.make_optimizer(self.model, recipe.optim)
         self.tokenizer = states.read_tokenizer(recipe.data.folder[0].folder)
-        self.steps = recipe.optim.steps or math.ceil((recipe.optim.epochs or 1) * len(self.loader))
+        self.steps = recipe.optim.steps_in_all(len(self.loader))
         self.begin, window = 0, None
-        self.best = Best(recipe, self.model, self.dev, scored)
+        self.best = Best(recipe, self.model, self.dev, collator)
         if newest is not None:
             found = states.read(newest)
             states.restore(newest, self.model, self.optimizer)
@@ -108,7 +107,7 @@ class _Run:
         self.facts = facts(recipe, self.model, collator, self.steps, split, ranks)
         place = (self.begin, self.steps, newest)
         self.told = list(opening(recipe, self.model, ranks, self.loader.describe(), place, compared))
-        self.told += data.exceeded(recipe, collator, split.metadata)
+        self.told += data.remarks(recipe, collator, split.metadata)
 
     @functools.cached_property
     def module(self) -> nn.Module:
@@ -152,10 +151,10 @@ class _Run:
                 losses = self.gradients(share)
                 norm = torch.nn.utils.clip_grad_norm_(self.model.parameters(), optim.clip or _NO_LIMIT)
                 self.check(step, share, losses, float(norm))
-                if any(losses.counts.values()):
+                if data.labels_in(self.model, losses.counts):
                     self.optimizer.step()
                 else:
-                    self.skip(step, share)
+                    losses = self.skip(step, share, losses)
                 self.optimizer.zero_grad()
                 self.log.step(step, losses, lr=learning, grad_norm=float(norm))
                 last, ended = step == self.steps, self.loader.epoch != epoch
@@ -222,14 +221,15 @@ class _Run:
                 f"step {step:,}: weights are no numbers any more, so not kept: {_some(lost)}. Lower optim.lr"
             )
 
-    def skip(self, step: int, share: Share) -> None:
-        """Tell once of a step whose rows have no label: neither weights nor the optimizer's moments move."""
+    def skip(self, step: int, share: Share, losses: Losses) -> Losses:
+        """Tell once of a step without any label: neither weights nor moments move. What counts of its losses: none."""
         if not self.skipped:
             rows = _some(list(itertools.chain(*self.ranks.gather(share.numbers.tolist()))))
             self.log.say(
                 f"step {step:,}: no row of the batch has a label ({rows}): no weight moves, here and later"
             )
             self.skipped = True
+        return Losses({}, {}, losses.weights, losses.tokens)
 
     def look(self, step: int) -> None:
         """Losses and the task's scores over the dev split; the best weights are kept.
@@ -245,10 +245,9 @@ class _Run:
                 self.dev,
                 self.collator,
                 options=self.recipe.scores,
-                batch_size=-(-(self.recipe.batch.rows or 32) // self.recipe.batch.accumulate),
-                grouping=data.make_buckets(self.recipe, self.collator),
                 ranks=self.ranks,
                 precision=self.recipe.precision,
+                **data.batches_of_look(self.recipe, self.collator),
             )
             if self.best.take(step, result.scores) and self.ranks.first:
                 self.best.write(self.model, self.tokenizer)

@@ -5,6 +5,8 @@ What is not written has the default that is named here. `models.train.reading` r
 
 from __future__ import annotations
 
+import fractions
+import math
 from typing import Annotated, Any, Literal, get_args
 
 from pydantic import Field, field_validator, model_validator
@@ -21,6 +23,8 @@ TaskName = Literal["mlm", "nsp", "pretrain", "classify", "regress", "tag", "span
 TASK_NAMES: tuple[str, ...] = get_args(TaskName)
 _PROGRESS = ("out", "workers", "threads", "save_every", "keep", "log_every", "eval_every", "tensorboard")
 """Keys by which no weight changes: a run may go on with others."""
+LOOKED = ("best", "eval_every", "scores")
+"""Keys by which the best look is chosen: a run may go on with others as long as there is none."""
 
 
 class Source(Section):
@@ -128,6 +132,10 @@ class Optim(Section):
         if (self.steps is None) == (self.epochs is None):
             raise ValueError("the length of a run is optim.steps or optim.epochs: write one of them")
         return self
+
+    def steps_in_all(self, epoch: int) -> int:
+        """Steps of a run whose epochs have so many each; 0.07 times 100 is 7, which floats have a little more for."""
+        return self.steps or math.ceil(fractions.Fraction(str(self.epochs)) * epoch)
 
 
 class Recipe(Section):

@@ -2,13 +2,23 @@
 
 from __future__ import annotations
 
+import contextlib
+import itertools
 import random
 
 import numpy as np
 import pytest
 
 from corpora.trunk import decode_tags
-from models.evaluate.tags import entities, first_pieces, scheme_of, tag_scores
+from models.bert_batch import BatchError
+from models.evaluate.tags import (
+    SCHEMES,
+    check_scheme,
+    entities,
+    first_pieces,
+    scheme_of,
+    tag_scores,
+)
 from models.stream.rows import Rows
 from tests.rows import make_rows
 
@@ -56,6 +66,58 @@ def test_entities_of_a_sequence(labels: str, scheme: str, found: list[tuple[str,
 )
 def test_scheme_of_labels(labels: str, scheme: str | None) -> None:
     assert scheme_of(tags(labels)) == scheme
+
+
+@pytest.mark.parametrize(
+    ("labels", "scheme", "says"),
+    [
+        (
+            "O B-LOC I-LOC",
+            "BILOU",
+            r"O, B-LOC, I-LOC: an entity of it needs U, or B and L; they are of BIO: write that",
+        ),
+        ("O B-LOC I-LOC", "BIOES", "an entity of it needs S, or B and E"),
+        ("O B-LOC M-LOC E-LOC", "BIO", "'E-LOC' is none of it; they are of BIOES"),
+        ("O I-LOC", "BIO", "an entity of it needs B; they are of IOB1"),
+        ("NOUN VERB", "BIO", "NOUN, VERB: 'NOUN' is none of it; drop scores.scheme"),
+        ("O", "BIO", "an entity of it needs B; drop"),
+    ],
+)
+def test_a_scheme_that_labels_are_not_of(labels: str, scheme: str, says: str) -> None:
+    with pytest.raises(BatchError, match=rf"scores\.scheme is {scheme}, .*{says}"):
+        check_scheme(tags(labels), scheme)
+
+
+@pytest.mark.parametrize(
+    ("labels", "scheme"),
+    [
+        ("NOUN VERB", None),
+        ("O B-LOC I-LOC", "BIO"),
+        ("O B-LOC I-LOC", "IOB1"),
+        ("O I-LOC", "IOB1"),
+        ("O B-LOC M-LOC E-LOC", "BIOES"),
+        ("O B-LOC I-LOC S-PER", "BIOES"),
+        ("O U-LOC", "BILOU"),
+    ],
+)
+def test_a_scheme_that_labels_are_of(labels: str, scheme: str | None) -> None:
+    check_scheme(tags(labels), scheme)
+
+
+@pytest.mark.parametrize("scheme", SCHEMES)
+def test_labels_of_a_scheme_make_entities(scheme: str) -> None:
+    """Of every few of its letters: just where some sequence of these has one."""
+    letters = {"BIO": "BIO", "IOB1": "BIO", "BIOES": "BIOES", "BILOU": "BILOU"}[scheme]
+    for size in range(1, len(letters) + 1):
+        for some in itertools.combinations(letters, size):
+            made = any(
+                entities(list(row), scheme)
+                for length in (1, 2, 3)
+                for row in itertools.product(some, repeat=length)
+            )
+            told = contextlib.nullcontext() if made else pytest.raises(BatchError)
+            with told:
+                check_scheme(some, scheme)
 
 
 def test_scores_and_types_by_hand() -> None:

@@ -7,6 +7,7 @@ import os
 import shutil
 import signal
 
+import pyarrow as pa
 import pytest
 import torch
 from safetensors.torch import load_file
@@ -23,7 +24,7 @@ from models.train.folder import StateError
 from models.train.loop import _Run
 from models.train.parts import make_model
 from models.train.reading import RecipeError
-from tests.models.train.lesser import rewritten
+from tests.models.train.lesser import rewritten, unlabelled
 from tests.models.train.processes import torchrun
 from tests.models.train.recipes import TINY, metrics, recipe, run, same, weights, write
 
@@ -75,7 +76,7 @@ def history(datasets, tmp_path_factory):
 )
 def test_the_model_is_that_of_the_best_look(datasets, tmp_path, monkeypatch, history, name, values, step):
     scored(monkeypatch, values, name)
-    monkeypatch.setattr(best_, "scores_of", lambda *_: (name,))
+    monkeypatch.setattr(best_, "scores_of", lambda model, metadata: {name: model.parts})
     out, said = run(tmp_path, **keys_of(datasets, best=name))
     assert same(weights(out), history[step - 1])
     assert checkpoint.load(out / "model").task.name == "classify"
@@ -288,7 +289,7 @@ def test_another_best_or_other_looks_are_another_run(datasets, tmp_path):
     data = {"folder": str(datasets["span"]), "dev": "train"}
     keys = keys_of(datasets, task="span", data=data, optim={"lr": 1e-3, "steps": 2}, best="f1")
     run(tmp_path / "span", **keys, scores={"max_answer_length": 256})
-    with pytest.raises(StateError, match=r'scores: {"max_answer_length": 256} there, null here'):
+    with pytest.raises(StateError, match=r'scores: {"max_answer_length": 256} there, not set here'):
         run(tmp_path / "span", **keys)
 
 
@@ -351,13 +352,99 @@ def test_scores_that_are_none_are_refused(datasets, tmp_path):
     assert not (tmp_path / "out").exists()
 
 
-def test_a_score_that_the_first_look_lacks_is_told(datasets, tmp_path, monkeypatch):
-    """As of questions that all have an answer: that is seen with the first look alone."""
-    data = {"folder": str(datasets["span"]), "dev": "train"}
-    keys = keys_of(datasets, task="span", data=data, optim={"lr": 1e-3, "steps": 3}, best="best_f1")
-    scored(monkeypatch, MADE, "exact")
-    with pytest.raises(RecipeError, match="after step 2 has no score 'best_f1'; it has loss, exact"):
+@pytest.mark.parametrize("best", ["macro_f1", "loss", None])
+def test_a_score_that_the_first_look_lacks_is_told_and_another_can_be_named(
+    datasets, tmp_path, monkeypatch, best
+):
+    """Nothing that was learned is lost: the run with the other score ends as if it had been named from the beginning."""
+    keys = keys_of(datasets, save_every=500)
+    scored(monkeypatch, MADE, "macro_f1", (5.0, 4.0, 3.0, 2.0, 1.0))
+    whole, _ = run(tmp_path / "whole", **keys | {"best": best})
+    for _ in range(2):
+        with pytest.raises(
+            RecipeError, match="step 2 has no score 'accuracy'; it has loss, macro_f1"
+        ) as caught:
+            run(tmp_path, **keys)
+        assert "All that was learned is kept: write another best" in str(caught.value)
+    out, said = run(tmp_path, **keys | {"best": best})
+    assert "going on after step 2 of 10" in said and metrics(out) == metrics(whole)
+    assert same(weights(out), weights(whole))
+    assert (out / "recipe.json").read_bytes() == (whole / "recipe.json").read_bytes()
+    assert json.loads((out / "run.json").read_text()).get("best", {}).get("score") == best
+    with pytest.raises(
+        StateError, match=f'best: {json.dumps(best) if best else "not set"} there, "accuracy" here'
+    ):
         run(tmp_path, **keys)
+
+
+def test_rules_of_scores_can_be_corrected_before_the_first_look(datasets, tmp_path, monkeypatch):
+    data = {"folder": str(datasets["span"]), "dev": "dev"}
+    keys = keys_of(datasets, task="span", data=data, optim={"lr": 1e-3, "steps": 3}, best="f1", save_every=1)
+
+    def failing(self, *given):
+        raise RuntimeError("out of memory")
+
+    with monkeypatch.context() as patch:
+        patch.setattr(_Run, "look", failing)
+        with pytest.raises(RuntimeError):
+            run(tmp_path, **keys)
+    out, said = run(tmp_path, **keys, scores={"max_answer_length": 9})
+    assert "going on after step 1 of 3" in said
+    assert json.loads((out / "recipe.json").read_text())["scores"] == {"max_answer_length": 9}
+    with pytest.raises(StateError, match=r"scores: .* there, not set here"):
+        run(tmp_path, **keys)
+
+
+def test_best_weights_that_were_deleted_are_missed_unless_none_are_asked_for(
+    datasets, tmp_path, monkeypatch, history
+):
+    scored(monkeypatch)
+    out, _ = run(tmp_path, **keys_of(datasets))
+    shutil.rmtree(out / "best")
+    for best in ("accuracy", "loss"):
+        with pytest.raises(StateError, match="the best weights by the newest checkpoint"):
+            run(tmp_path, **keys_of(datasets, best=best))
+    run(tmp_path, **keys_of(datasets, best=None))
+    assert same(weights(out), history[-1])
+
+
+def test_a_score_that_no_look_can_have_is_told_before_the_first_step(datasets, tmp_path):
+    """By labels of dev: rows that are no pairs have none of the next sentence."""
+    single = unlabelled(datasets["pretrain"], tmp_path / "single", "train")
+    data = {"folder": str(datasets["pretrain"]), "dev": "train", "dev_folder": str(single)}
+    keys = keys_of(datasets, task="pretrain", data=data)
+    for name in ("next_accuracy", "loss_nsp"):
+        says = rf"best: no row of {single} \(train\) has a label that '{name}' is a score of"
+        with pytest.raises(RecipeError, match=says):
+            run(tmp_path, **keys | {"best": name})
+    data = {"folder": str(datasets["span"]), "dev": "train"}
+    keys = keys_of(datasets, task="span", data=data, best="best_f1")
+    with pytest.raises(
+        RecipeError, match=r"questions that have no answer, and .*span \(train\) has none of these"
+    ):
+        run(tmp_path, **keys)
+    assert not (tmp_path / "out").exists()
+
+    def asked(split, table, metadata):
+        """The first question has no answer."""
+        first = [one == table["id"][0] for one in table["id"]]
+        made = {
+            "is_impossible": first,
+            "answers": [
+                [] if no else given for no, given in zip(first, table["answers"].to_pylist(), strict=True)
+            ],
+        }
+        for name, values in made.items():
+            at = table.column_names.index(name)
+            table = table.set_column(
+                at, table.schema.field(at), pa.array(values, table.schema.field(at).type)
+            )
+        return table
+
+    folder = rewritten(datasets["span"], tmp_path / "asked", asked)
+    keys |= {"data": {"folder": str(folder), "dev": "dev"}, "optim": {"lr": 1e-3, "steps": 2}}
+    out, _ = run(tmp_path, **keys)
+    assert "dev_best_f1" in metrics(out)[-1]
 
 
 @pytest.mark.parametrize(

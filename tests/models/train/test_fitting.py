@@ -5,6 +5,7 @@ from __future__ import annotations
 import io
 import shutil
 
+import pyarrow as pa
 import pytest
 from rich.console import Console
 from safetensors.torch import load_file
@@ -97,13 +98,81 @@ def test_classes_and_scores_are_two_tasks(datasets, tmp_path):
         )
 
 
+def test_labels_of_another_scheme_are_told_of_before_the_first_step(datasets, tmp_path):
+    keys = {"task": "tag", "data": {"folder": str(datasets["tag"])}, "optim": OPTIM}
+    for scheme, says in (("BILOU", "an entity of it needs U, or B and L; they are of BIO"), ("IOB1", None)):
+        if says is None:
+            out, _ = run(tmp_path / scheme, **keys, scores={"scheme": scheme})
+            continue
+        with pytest.raises(RecipeError, match=f"scores.scheme is {scheme}, .* O, B-Disease, .*{says}"):
+            run(tmp_path / scheme, **keys, scores={"scheme": scheme})
+        assert not (tmp_path / scheme / "out").exists()
+    model = str(out / "model")
+    found = recipe(tmp_path, **keys, scores={"scheme": "BIOES"})
+    with pytest.raises(RecipeError, match=r"scores\.scheme is BIOES"):
+        evaluating.run(found, "dev", model, Console(quiet=True))
+
+    def renamed(split, table, metadata):
+        metadata["labels"] = [f"N{name.replace('-', '')}" for name in metadata["labels"]]
+        return table
+
+    keys["data"] = {"folder": str(rewritten(datasets["tag"], tmp_path / "words", renamed)), "dev": "dev"}
+    out, _ = run(tmp_path / "none", **keys)
+    assert "dev_accuracy" in metrics(out)[-1] and "dev_entity_f1" not in metrics(out)[-1]
+    with pytest.raises(RecipeError, match=r"'NBDisease' is none of it; drop scores\.scheme"):
+        run(tmp_path / "bio", **keys, scores={"scheme": "BIO"})
+
+
+@pytest.mark.parametrize(
+    "model, more",
+    [("unilm", {"kinds": {"seq2seq": 1}}), ("bert", {"masking": {"part": "target"}})],
+)
+def test_a_dataset_without_second_segments_is_told_of_before_the_first_step(datasets, tmp_path, model, more):
+    """Also the second of two, and that of dev: their rows may come late."""
+
+    def single(split, table, metadata):
+        for name in ("token_type_ids", "tree_token_type_ids", "coarse_token_type_ids"):
+            if name in table.column_names:
+                at = table.column_names.index(name)
+                zeros = [[0] * len(row) for row in table[name].to_pylist()]
+                table = table.set_column(
+                    at, table.schema.field(at), pa.array(zeros, table.schema.field(at).type)
+                )
+        return table
+
+    pairs, other = datasets["pretrain"], rewritten(datasets["pretrain"], tmp_path / "single", single)
+    for data in (
+        {"folder": [str(pairs), str(other)], "order": "sequential"},
+        {"folder": str(pairs), "dev": "train", "dev_folder": str(other)},
+    ):
+        keys = {"model": model, "task": "mlm", "data": data, "optim": OPTIM} | more
+        with pytest.raises(RecipeError, match=rf"{other} \(train\): row 0 has no second segment"):
+            run(tmp_path, **keys, batch={"rows": 4})
+        assert not (tmp_path / "out").exists()
+
+
+def test_one_class_is_told_of(datasets, tmp_path):
+    def one(split, table, metadata):
+        metadata["labels"] = ["0"]
+        at = table.column_names.index("label")
+        return table.set_column(at, table.schema.field(at), pa.array([0] * len(table), pa.int32()))
+
+    folder = rewritten(datasets["classify"], tmp_path / "one", one)
+    _, said = run(tmp_path, **classifying(folder))
+    assert said.count("'0' is the dataset's one label: there is nothing to learn") == 1
+    _, said = run(tmp_path / "two", **classifying(datasets["classify"]))
+    assert "one label" not in said
+
+
 # --- rows without labels ----------------------------------------------------------------------
 
 
-def test_a_step_without_labels_moves_nothing_and_counts(datasets, tmp_path):
+@pytest.mark.parametrize("model", ["bert", "ambert"])
+def test_a_step_without_labels_moves_nothing_and_counts(datasets, tmp_path, model):
     """Neither weights nor moments; also the first one, and a run that goes on from behind it."""
     folder = unlabelled(datasets["classify"], tmp_path / "data", "train", lambda row: row % 2 == 0)
     keys = classifying(folder, order="sequential") | {"batch": {"rows": 1}, "save_every": 1, "keep": 9}
+    keys["model"] = model
     keys["optim"] = OPTIM | {"steps": 4}
     out, said = run(tmp_path, **keys)
     assert "step 1: no row of the batch has a label (0): no weight moves" in said

@@ -14,6 +14,7 @@ import torch
 from transformers import AutoModelForPreTraining, AutoTokenizer
 
 from models import checkpoint
+from models.evaluate import predict
 from models.stream.open import open_split
 from models.train.facts import grouped
 from models.train.folder import StateError, held, newest
@@ -186,6 +187,24 @@ def test_fine_tuning_tells_of_the_dev_split(datasets, tmp_path):
     assert [line["step"] for line in looks] == [3, 6] and 0 <= looks[-1]["dev_accuracy"] <= 1
     model = checkpoint.load(out / "model")
     assert model.task.name == "classify" and list(model.config.id2label.values()) == ["0", "1"]
+
+
+@pytest.mark.parametrize("batch", [{"pack": 256}, {"pack": 256, "accumulate": 2}, {"accumulate": 2}])
+def test_looks_keep_to_the_budget_of_tokens(datasets, tmp_path, monkeypatch, batch):
+    """Of a piece, where a step is computed in several; looks unpack, so padding counts."""
+    sizes, in_order = [], predict.in_order
+
+    def counted(*given):
+        for one, rows in in_order(*given):
+            sizes.append(one["input_ids"].numel())
+            yield one, rows
+
+    monkeypatch.setattr(predict, "in_order", counted)
+    data = {"folder": str(datasets["tag"]), "dev": "train"}
+    keys = {"task": "tag", "data": data, "optim": {"lr": 1e-3, "steps": 1}}
+    run(tmp_path, **keys, batch=batch | {"tokens": 400})
+    most = 400 // batch.get("accumulate", 1)
+    assert most * 3 // 4 < max(sizes) <= most
 
 
 def test_dropout_of_fine_tuning_is_its_own(datasets, tmp_path, monkeypatch):

@@ -260,6 +260,15 @@ def test_a_recipe_as_a_run_writes_it_down_is_one(tmp_path):
     assert load_recipe(tmp_path / "again.yaml") == found
 
 
+@pytest.mark.parametrize(
+    "epochs, epoch, steps",
+    [(0.07, 100, 7), (0.55, 100, 55), (0.071, 100, 8), (3, 7, 21), (1e-5, 9, 1), (1e5, 10**6, 10**11)],
+)
+def test_epochs_are_so_many_steps_and_no_more(tmp_path, epochs, epoch, steps):
+    assert Optim(epochs=epochs).steps_in_all(epoch) == steps
+    assert Optim(steps=5).steps_in_all(epoch) == 5
+
+
 def test_what_changes_no_weight_makes_no_other_run(tmp_path):
     found = read(tmp_path, GOOD)
     same = read(
