@@ -108,8 +108,8 @@ def evaluate(
 def write(
     result: Result, folder: str, facts: Mapping[str, Any] | None = None, predictions: str = PREDICTIONS
 ) -> None:
-    """Write `metrics.json` (scores, tables, `facts` beside them), `predictions.jsonl`, a row a line, and the result's
-    own files to a folder.
+    """Write `metrics.json` (scores, their rules, tables, `facts` beside them), `predictions.jsonl`, a row a line, and the
+    result's own files to a folder.
 
     What is no finite number is null. Each file is whole or is not there, and none of an earlier evaluation stays beside
     them: `metrics.json` goes first and comes last.
@@ -124,7 +124,8 @@ def write(
         with files.write_atomic(files.join(folder, name)) as file:
             file.write(_line(body) + b"\n")
     with files.write_atomic(files.join(folder, METRICS)) as file:
-        body = _finite({**(facts or {}), "scores": result.scores, **result.tables})
+        rules = {"rules": result.rules} if result.rules else {}
+        body = _finite({**(facts or {}), **rules, "scores": result.scores, **result.tables})
         file.write(json.dumps(body, ensure_ascii=False, indent=2, allow_nan=False).encode() + b"\n")
 
 

@@ -32,12 +32,14 @@ class Result:
         predictions: a row for each row of the split, or each question; ready for JSON by `to_pylist`.
         tables: further tables of figures, by name: for each class, each type of entity.
         files: what official scripts read, by names of files; ready for JSON.
+        rules: options that the scores went by, defaults filled in (`models.evaluate.options`).
     """
 
     scores: Scores
     predictions: pa.Table
     tables: dict[str, list[dict[str, Any]]] = field(default_factory=dict)
     files: dict[str, dict[str, Any]] = field(default_factory=dict)
+    rules: dict[str, Any] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)

@@ -40,7 +40,7 @@ from models.evaluate.measure import (
     of_trunk,
     texts,
 )
-from models.evaluate.options import Options, Script
+from models.evaluate.options import HEEDED, Options, Script
 from models.output import Output
 from models.stream.rows import Array, Rows
 
@@ -148,7 +148,8 @@ def _score(table: pa.Table, metadata: Mapping[str, Any], options: Options) -> Re
     if not all(gold):
         odds = np.nan_to_num(none_scores)  # JSON has no infinity
         files[NO_ANSWER] = dict(zip(questions["id"].to_pylist(), odds.tolist(), strict=True))
-    return Result(scores, _shown(questions, given), files=files)
+    rules = options.model_dump(include=set(HEEDED["span"])) | {"script": script}
+    return Result(scores, _shown(questions, given), files=files, rules=rules)
 
 
 def answer_scores(

@@ -204,7 +204,7 @@ def _score(table: pa.Table, metadata: Mapping[str, Any], options: Options) -> Re
         more, tables["types"] = tag_scores(rows["labels"].to_pylist(), rows["predicted"].to_pylist(), scheme)
         scores |= more
         shown = shown.append_column("entities", _entities(shown, scheme))
-    return Result(scores, shown, tables)
+    return Result(scores, shown, tables, rules={"scheme": scheme} if scheme else {})
 
 
 def _entities(table: pa.Table, scheme: str) -> pa.Array:

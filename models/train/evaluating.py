@@ -66,13 +66,16 @@ def run(recipe: Recipe, split: str | None, model: str | None, console: Console) 
             out = str(Path(recipe.out) / f"eval-{split}")
             result = _spelled(result, folder)
             facts = {"model": source, "folder": folder, "split": split, "rows": rows.rows}
-            write(result, out, facts | {"options": options_of(loaded)})
+            write(result, out, facts | {"options": options_of(loaded), "precision": recipe.precision})
             console.print(f"{source} on {rows.name}, {rows.rows:,} rows", soft_wrap=True)
             if switched:
                 console.print(switched, soft_wrap=True)
             console.print(shown(result.scores) if result.scores else "no scores, for no row has a label")
             for name, table in result.tables.items():
                 console.print(_listed(name, table))
+            if result.rules:
+                rules = ", ".join(f"{name}: {plain(value)}" for name, value in result.rules.items())
+                console.print(f"scored by {rules}", soft_wrap=True)
             told = f"scores: {files.join(out, METRICS)} · predictions: {files.join(out, PREDICTIONS)}"
             console.print(told, soft_wrap=True)
             if result.files:

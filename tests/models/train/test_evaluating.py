@@ -83,6 +83,7 @@ def test_switches_of_the_recipe_hold_and_what_was_not_trained_is_refused(
     out, _ = recipes.run(tmp_path, **keys)
     usual, _, said = evaluated(recipes.recipe(tmp_path, **keys))
     assert "options" not in said and usual["options"]["graph"] is True
+    assert usual["rules"] == {"scheme": "BIO"} and "scored by scheme: BIO" in said
     told, _, said = evaluated(recipes.recipe(tmp_path, **keys, options={"graph": False}))
     assert "options graph: false (true in training)" in said and told["options"]["graph"] is False
     model = checkpoint.load(out / "model", graph=False)
