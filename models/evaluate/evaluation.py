@@ -108,7 +108,7 @@ def evaluate(
 def write(
     result: Result, folder: str, facts: Mapping[str, Any] | None = None, predictions: str = PREDICTIONS
 ) -> None:
-    """Write `metrics.json` (scores, their rules, tables, `facts` beside them), `predictions.jsonl`, a row a line, and the
+    """Write `metrics.json` (scores, rules, tables, `facts` beside them), `predictions.jsonl`, a row a line, and the
     result's own files to a folder.
 
     What is no finite number is null. Each file is whole or is not there, and none of an earlier evaluation stays beside
