@@ -193,7 +193,7 @@ class Recipe(Section):
     keep: Count = 2
     """Checkpoints that are kept, the newest."""
     log_every: Count = 10
-    """Steps from one line of metrics to the next."""
+    """Steps from one line of metrics.jsonl to the next. (The screen shows one every few seconds.)"""
     eval_every: Count | None = None
     """Steps from one look at `data.dev` to the next; default: at each end of an epoch. There is one at the end."""
     best: str | None = None
