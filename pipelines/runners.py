@@ -17,6 +17,7 @@ import atexit
 import contextlib
 import logging
 import os
+import signal
 import threading
 import time
 from collections import Counter
@@ -69,7 +70,8 @@ def _run_local(run: Run, pending: list[Block], workers: int, watch: Callable[[Co
     small = sum(block.bytes for block in pending) <= _SMALL_BYTES
     with tempfile.TemporaryDirectory(prefix="treegraft-") as progress, _single_threaded_libraries():
         pool = _thread() if small else _processes(workers)
-        waiting = {pool.submit(run_group, run.stage, group, run.out, progress) for group in groups}
+        with _deaf():
+            waiting = {pool.submit(run_group, run.stage, group, run.out, progress) for group in groups}
         try:
             while waiting:
                 finished, waiting = wait(waiting, timeout=TICK_SECONDS, return_when=FIRST_COMPLETED)
@@ -111,6 +113,17 @@ def _processes(workers: int) -> Executor:
             workers, mp_context=spawn, initializer=start_worker, initargs=(os.getpid(),)
         )
     return _pools[workers]
+
+
+@contextlib.contextmanager
+def _deaf() -> Iterator[None]:
+    """Processes that are started here never hear Ctrl-C, which a terminal sends to all: this one does, a moment later,
+    and ends them. In their first seconds, before a line of ours runs, they would end with tracebacks of their own."""
+    before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
+    try:
+        yield
+    finally:
+        signal.pthread_sigmask(signal.SIG_SETMASK, before)
 
 
 def stop_workers() -> None:

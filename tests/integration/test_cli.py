@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import hashlib
 import json
 import os
@@ -347,6 +348,31 @@ def test_stopped_by_the_keyboard_it_says_what_is_kept(tmp_path: Path) -> None:
         assert process.returncode == 130
         assert "the same command goes on from there" in said or "again to continue" in said
         assert "Traceback" not in said
+
+
+def test_workers_leave_the_keyboard_to_the_process_that_started_them(tmp_path: Path) -> None:
+    """Ctrl-C in a terminal reaches them too, and in their first seconds they would have tracebacks to show."""
+    process = subprocess.Popen(
+        [*COMMAND, "preprocess", str(small_config(tmp_path)), "--workers", "1"],
+        cwd=tmp_path,
+        env={**os.environ, "TREEGRAFT_SMALL_BYTES": "0"},
+        stderr=subprocess.PIPE,
+        stdout=subprocess.DEVNULL,
+        text=True,
+    )
+    asked = set()
+    children = Path(f"/proc/{process.pid}/task/{process.pid}/children")
+    if not children.exists():
+        pytest.skip("only Linux lists a process's children")
+    while process.poll() is None:
+        for child in set(children.read_text().split()) - asked:
+            with contextlib.suppress(FileNotFoundError, ProcessLookupError):  # it may be over
+                if b"spawn_main" in Path(f"/proc/{child}/cmdline").read_bytes():
+                    os.kill(int(child), signal.SIGINT)
+                    asked.add(child)
+        time.sleep(0.05)
+    _, said = process.communicate()
+    assert asked and process.returncode == 0 and "Traceback" not in said, said
 
 
 def test_annotated_documents_that_were_changed_or_lost_are_found_and_made_again(tmp_path: Path) -> None:
