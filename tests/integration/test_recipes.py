@@ -54,6 +54,7 @@ MAIN = {
     "mlm": "loss",
     "pretrain": "loss",
     "classify": "accuracy",
+    "regress": "spearman",
     "tag": "entity_f1",
     "span": "f1",
     "choice": "accuracy",
