@@ -148,6 +148,26 @@ def reference(section: type[BaseModel], prefix: str = "") -> Iterator[tuple[str,
         yield f"{prefix}{name}", default, meaning + (f" One of {', '.join(choices)}." if choices else "")
 
 
+def as_markdown(section: type[BaseModel]) -> str:
+    """The same as a table in Markdown."""
+    lines = ["| key | default | meaning |", "|---|---|---|"]
+    for key, default, meaning in reference(section):
+        shown = default if default == "required" else f"`{default}`" if default else ""
+        lines.append(f"| `{key}` | {shown} | {meaning.replace('|', chr(92) + '|')} |")
+    return "\n".join(lines)
+
+
+def as_table(section: type[BaseModel]) -> Any:
+    """The same as a `rich.table.Table`."""
+    from rich.table import Table
+    from rich.text import Text
+
+    table = Table("key", "default", "meaning", show_lines=False)
+    for key, default, meaning in reference(section):
+        table.add_row(Text(key, "bold"), Text(default), Text(meaning))
+    return table
+
+
 def _as_yaml(value: Any) -> str:
     import yaml
 

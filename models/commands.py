@@ -71,10 +71,10 @@ def pretrain(recipe: RecipePath, set_: Set = None, out: Out = None, overwrite: O
         kinds: {bidirectional: 1, left_to_right: 1, seq2seq: 2}
         # or, all rows of one kind: options: {lm: left_to_right}
 
-    The folder `out` gets `model` (the last step's, or the best: see `best` in README; transformers loads it), run.json
+    The folder `out` gets `model` (the last step's, or the best: see `best`; transformers loads it), run.json
     (the recipe with all defaults, device, versions), metrics.jsonl, curves.svg and checkpoints. A run that was stopped,
-    killed even, goes on when the same command runs again, to the same weights to the bit. All keys stand in README,
-    under Training.
+    killed even, goes on when the same command runs again, to the same weights to the bit. `treegraft recipe` shows
+    all keys.
 
     Several processes or GPUs: torchrun --nproc-per-node 2 --no-python treegraft pretrain my.yaml
     """
@@ -254,6 +254,22 @@ def generate_(
     said, err = (Console(stderr=e, markup=False, emoji=False, highlight=False) for e in (False, True))
     with _torch_said():
         run(load_recipe(recipe, set_ or (), out), split, model, settings, said, err)
+
+
+@app.command("recipe")
+def recipe_(
+    markdown: Annotated[bool, typer.Option("--markdown", help="As a Markdown table.")] = False,
+) -> None:
+    """Every key of a recipe: its default and what it does."""
+    from rich.console import Console
+
+    from corpora import sections
+    from models.train.recipe import Recipe
+
+    if markdown:
+        print(sections.as_markdown(Recipe))
+    else:
+        Console(markup=False, emoji=False, highlight=False).print(sections.as_table(Recipe))
 
 
 def _train(command: str, path: Path, changes: list[str] | None, out: str | None, overwrite: bool) -> None:

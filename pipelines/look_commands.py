@@ -8,7 +8,7 @@ from typing import Annotated
 import typer
 from rich.text import Text
 
-from corpora import files
+from corpora import files, sections
 from pipelines.display import make_console
 from pipelines.view.legible import legible_lines
 
@@ -151,20 +151,12 @@ def config_reference(
     markdown: Annotated[bool, typer.Option("--markdown", help="As a Markdown table.")] = False,
 ) -> None:
     """Every key of a config file: its default and what it does."""
-    from rich.table import Table
-
-    from pipelines.config import reference
+    from pipelines.config import Config
 
     if markdown:
-        print("| key | default | meaning |\n|---|---|---|")
-        for key, default, meaning in reference():
-            shown = "required" if default == "required" else f"`{default}`" if default else ""
-            print(f"| `{key}` | {shown} | {meaning.replace('|', chr(92) + '|')} |")
-        return
-    table = Table("key", "default", "meaning", show_lines=False)
-    for key, default, meaning in reference():
-        table.add_row(Text(key, "bold"), Text(default), Text(meaning))
-    _out.print(table)
+        print(sections.as_markdown(Config))
+    else:
+        _out.print(sections.as_table(Config))
 
 
 @app.command()

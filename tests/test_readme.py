@@ -1,4 +1,4 @@
-"""README's tables are made from the code, so that they cannot drift.
+"""Tables of README and docs are made from the code, so that they cannot drift.
 
 `python -m tests.test_readme` writes them anew between their markers.
 """
@@ -11,15 +11,15 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import pytest
 
 from corpora import schema, sections
 from corpora.schema import Column
 from corpora.verify import RULES
 from models.train.recipe import Recipe
-from pipelines.config import reference
+from pipelines.config import Config
+from tests.pages import PAGES, ROOT, blocks
 from tests.rows import CLS, SEP, make_rows
-
-README = Path(__file__).parents[1] / "README.md"
 
 
 def _type(column: Column) -> str:
@@ -30,14 +30,6 @@ def _type(column: Column) -> str:
 def _columns(columns: Iterable[Column]) -> str:
     lines = ["| group | column | type | shape | meaning |", "|---|---|---|---|---|"]
     lines += [f"| {c.group} | `{c.name}` | `{_type(c)}` | {c.shape} | {c.meaning} |" for c in columns]
-    return "\n".join(lines)
-
-
-def _keys(keys: Iterable[tuple[str, str, str]]) -> str:
-    lines = ["| key | default | meaning |", "|---|---|---|"]
-    for key, default, meaning in keys:
-        shown = default if default == "required" else f"`{default}`" if default else ""
-        lines.append(f"| `{key}` | {shown} | {meaning.replace('|', chr(92) + '|')} |")
     return "\n".join(lines)
 
 
@@ -60,8 +52,8 @@ def tables() -> dict[str, str]:
     return {
         "rows": _columns(c for c in base if c.group != "label") + "\n\n" + "\n".join(label_lines),
         "documents": _columns(schema.annotated_columns(parsed=True, pair=False)),
-        "config": _keys(reference()),
-        "recipe": _keys(sections.reference(Recipe)),
+        "config": sections.as_markdown(Config),
+        "recipe": sections.as_markdown(Recipe),
         "rules": "\n".join(rules),
     }
 
@@ -69,37 +61,46 @@ def tables() -> dict[str, str]:
 def _filled(text: str) -> str:
     for name, table in tables().items():
         pattern = re.compile(rf"(<!-- {name} -->\n).*?(<!-- /{name} -->)", re.DOTALL)
-        assert pattern.search(text), f"README lacks the markers of {name!r}"
         text = pattern.sub(lambda m, t=table: f"{m[1]}{t}\n{m[2]}", text)  # type: ignore[misc]
     return text
 
 
 def test_tables_say_what_the_code_says() -> None:
-    text = README.read_text(encoding="utf-8")
-    assert _filled(text) == text, "run `python -m tests.test_readme` and look at the difference"
+    texts = [page.read_text(encoding="utf-8") for page in PAGES]
+    assert [_filled(text) for text in texts] == texts, (
+        "run `python -m tests.test_readme` and look at the difference"
+    )
+    for name in tables():
+        assert sum(f"<!-- /{name} -->" in text for text in texts) == 1, name
 
 
-def test_every_link_and_command_exists() -> None:
-    text = README.read_text(encoding="utf-8")
-    root = README.parent
-    for target in re.findall(r"\]\(([^)#:]+)\)", text):
-        assert (root / target).exists(), target
-    makefile = (root / "Makefile").read_text(encoding="utf-8")
+def _anchors(page: Path) -> set[str]:
+    """Names that links reach the headings of a page by."""
+    heads = re.findall(r"^#+ (.*)$", page.read_text(encoding="utf-8"), re.MULTILINE)
+    return {re.sub(r"[^\w -]", "", head.lower()).replace(" ", "-") for head in heads}
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
+def test_every_link_and_command_exists(page: Path) -> None:
+    text = page.read_text(encoding="utf-8")
+    for target, anchor in re.findall(r"\]\(([^)#:]*)(?:#([^)]*))?\)", text):
+        to = (page.parent / target).resolve() if target else page
+        assert to.exists(), target
+        assert not anchor or anchor in _anchors(to), (target, anchor)
+    makefile = (ROOT / "Makefile").read_text(encoding="utf-8")
     for target in re.findall(r"(?:^    |`)make ([a-z]+)\b", text, re.MULTILINE):
         assert re.search(rf"^{target}:", makefile, re.MULTILINE), f"make {target}"
-    rooms = [*(root / "pipelines").glob("*.py"), *(root / "models").glob("commands*")]
+    rooms = [*(ROOT / "pipelines").glob("*.py"), *(ROOT / "models").glob("commands*")]
     cli = "".join(f.read_text(encoding="utf-8") for f in rooms)
-    for command in set(re.findall(r"^treegraft ([a-z]+)", text, re.MULTILINE)):
+    for command in set(re.findall(r"(?:^|`)treegraft ([a-z-]+)", text, re.MULTILINE)):
         assert any(f"{so}{command}{then}" in cli for so, then in (("def ", "("), ('"', '"'))), command
 
 
 def test_the_masks_shown_are_the_masks() -> None:
     """README's block runs, and agrees with loops over trees and heads."""
-    text = README.read_text(encoding="utf-8")
-    code = re.search(r"<!-- masks -->\n```python\n(.*?)```", text, re.DOTALL)
-    assert code
+    (code,) = blocks("masks", "python")
     shown: dict[str, Any] = {}
-    exec(code[1], shown)  # our own README
+    exec(code, shown)  # our own README
     for row in make_rows(5, "tag", schema.GROUPS, 60):
         r = {name: np.array(value) if isinstance(value, list) else value for name, value in row.items()}
         words, heads = r["word_index"], r["word_heads"]
@@ -141,11 +142,9 @@ def test_the_masks_shown_are_the_masks() -> None:
 
 
 def test_the_coarse_masking_shown_masks_whole_coarse_tokens() -> None:
-    text = README.read_text(encoding="utf-8")
-    code = re.search(r"<!-- coarse -->\n```python\n(.*?)```", text, re.DOTALL)
-    assert code
+    (code,) = blocks("coarse", "python")
     shown: dict[str, Any] = {}
-    exec(code[1], shown)  # our own README
+    exec(code, shown)  # our own page
     masked = 0
     for row in make_rows(20, "pretrain", schema.GROUPS, 60):
         r = {name: np.array(value) if isinstance(value, list) else value for name, value in row.items()}
@@ -158,4 +157,5 @@ def test_the_coarse_masking_shown_masks_whole_coarse_tokens() -> None:
 
 
 if __name__ == "__main__":
-    README.write_text(_filled(README.read_text(encoding="utf-8")), encoding="utf-8")
+    for page in PAGES:
+        page.write_text(_filled(page.read_text(encoding="utf-8")), encoding="utf-8")

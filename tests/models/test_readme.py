@@ -1,4 +1,4 @@
-"""README's code for PyTorch runs as it stands, but for the names of a dataset and a checkpoint."""
+"""The code of README and docs for PyTorch runs as it stands, but for the names of a dataset and a checkpoint."""
 
 from __future__ import annotations
 
@@ -19,14 +19,7 @@ from models.stream.open import open_split
 from pipelines.cli import app
 from tests.models.datasets import Datasets
 from tests.models.tiny import tiny
-
-README = (Path(__file__).parents[2] / "README.md").read_text(encoding="utf-8")
-
-
-def blocks(name: str, language: str) -> list[str]:
-    """The blocks of code of a language between the README's marks of this name."""
-    part = README.partition(f"<!-- {name} -->")[2].partition(f"<!-- /{name} -->")[0]
-    return re.findall(rf"```{language}\n(.*?)```", part, re.DOTALL)
+from tests.pages import blocks
 
 
 def test_streaming_as_shown(datasets: Datasets, tmp_path: Path) -> None:
@@ -37,7 +30,7 @@ def test_streaming_as_shown(datasets: Datasets, tmp_path: Path) -> None:
     body = code.replace("bert-base-chinese", checkpoint).replace("out/reviews", folder)
     assert body.count(checkpoint) == 2 and body.count(folder) == 3
     shown: dict[str, Any] = {}
-    exec(body, shown)  # our own README
+    exec(body, shown)  # our own page
     assert shown["model"].config.id2label == dict(enumerate(meta["labels"]))
     assert shown["output"].loss.isfinite() and "branch" not in shown["batch"]
     assert json.loads(json.dumps(shown["state"]))["epoch"] == 1
@@ -56,7 +49,7 @@ def test_transformers_trainer_as_shown(
     assert body.count(checkpoint) == 1 and body.count(folder) == 2 and "max_steps" in body
     monkeypatch.chdir(tmp_path)
     shown: dict[str, Any] = {}
-    exec(body, shown)  # our own README
+    exec(body, shown)  # our own page
     assert shown["trainer"].state.global_step == 2
     batch = next(iter(shown["trainer"].get_train_dataloader()))
     assert {"input_ids", "token_type_ids", "attention_mask", "labels"} == batch.keys()
