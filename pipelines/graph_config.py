@@ -23,7 +23,7 @@ class BuildConfig(Section):
     """How files of triples are read and compiled."""
 
     format: Literal["auto", "tsv", "csv", "rdf", "conceptnet"] = "auto"
-    """`auto`: by each file's name. README lists the names and the formats."""
+    """`auto`: by each file's name (docs/graphs.md)."""
     columns: dict[str, StrictInt | StrictStr] | None = None
     """`tsv`, `csv`: where subject, predicate (may be left out) and object stand: header names, or numbers
     from 1."""

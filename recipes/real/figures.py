@@ -1,4 +1,4 @@
-"""What small models learned, as README tells it: recipes run over seeds, a table of means and spread.
+"""What small models learned, as docs/measured.md tells it: recipes run over seeds, a table of means and spread.
 
 python recipes/real/figures.py medical-ner           # one table
 python recipes/real/figures.py                       # all of them: hours on two cores
