@@ -1,4 +1,4 @@
-"""Lists of different lengths as one flat array and offsets: the two moves everything is made of."""
+"""Lists of different lengths as one flat array and offsets: the few moves everything is made of."""
 
 from __future__ import annotations
 
@@ -21,3 +21,8 @@ def ranges(starts: ArrayLike, lengths: ArrayLike) -> Ints:
     sizes = np.asarray(lengths, dtype=np.int64)
     offsets = bounds(sizes)
     return np.arange(offsets[-1], dtype=np.int64) + np.repeat(np.asarray(starts) - offsets[:-1], sizes)
+
+
+def counts(flags: NDArray[np.bool_], offsets: Ints) -> Ints:
+    """How many items of each list are flagged, int64[n], of flags bool[m] and offsets int64[n+1]."""
+    return np.diff(np.searchsorted(np.flatnonzero(flags), offsets))

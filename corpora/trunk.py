@@ -24,14 +24,14 @@ from corpora.schema import IGNORED_LABEL
 
 
 class TrunkError(ValueError):
-    """Lists that do not fit each other: `row` is the first that does not, from 0, and `why` says how."""
+    """Ragged that do not fit each other: `row` is the first that does not, from 0, and `why` says how."""
 
     def __init__(self, row: int, why: str) -> None:
         super().__init__(f"row {row}: {why}")
         self.row, self.why = row, why
 
 
-class Lists(NamedTuple):
+class Ragged(NamedTuple):
     """A list column of R rows: row r has `values[offsets[r]:offsets[r + 1]]`."""
 
     values: NDArray[Any]
@@ -39,7 +39,7 @@ class Lists(NamedTuple):
     """[R+1]"""
 
     @classmethod
-    def of(cls, column: pa.Array | pa.ChunkedArray) -> Lists:
+    def of(cls, column: pa.Array | pa.ChunkedArray) -> Ragged:
         """A list column as Arrow has it; a null list is empty."""
         lengths = pc.fill_null(pc.list_value_length(column), 0).to_numpy(zero_copy_only=False)
         chunks = column.chunks if isinstance(column, pa.ChunkedArray) else [column]
@@ -84,7 +84,7 @@ def to_trunk(trunk_index: ArrayLike, values: ArrayLike) -> NDArray[Any]:
     return rows_to_trunk(_single(index), _single(of_tree)).values
 
 
-def rows_to_tree(trunk_index: Lists, values: Lists, fill: Any = IGNORED_LABEL) -> NDArray[Any]:
+def rows_to_tree(trunk_index: Ragged, values: Ragged, fill: Any = IGNORED_LABEL) -> NDArray[Any]:
     """`to_tree` of R rows; the result lies in rows as `trunk_index` does."""
     on_trunk, offsets = _trunk(trunk_index)
     _check_lengths(np.diff(values.offsets), np.diff(offsets), "values", "tokens on the trunk")
@@ -103,12 +103,12 @@ def rows_to_tree(trunk_index: Lists, values: Lists, fill: Any = IGNORED_LABEL) -
     return tree
 
 
-def rows_to_trunk(trunk_index: Lists, values: Lists) -> Lists:
+def rows_to_trunk(trunk_index: Ragged, values: Ragged) -> Ragged:
     """`to_trunk` of R rows."""
     on_trunk, offsets = _trunk(trunk_index)
     lengths = np.diff(trunk_index.offsets)
     _check_lengths(np.diff(values.offsets), lengths, "values", "tokens in the tree")
-    return Lists(values.values[on_trunk], offsets)
+    return Ragged(values.values[on_trunk], offsets)
 
 
 def decode_tags(row: Mapping[str, Any], predictions: ArrayLike | Sequence[str]) -> list[Tagged]:
@@ -173,11 +173,11 @@ def _wide_enough(dtype: np.dtype, fill: Any) -> np.dtype:
         raise ValueError(f"fill is {fill!r}, which {dtype} cannot hold") from None
 
 
-def _single(values: NDArray[Any]) -> Lists:
-    return Lists(values, np.array([0, len(values)], np.int64))
+def _single(values: NDArray[Any]) -> Ragged:
+    return Ragged(values, np.array([0, len(values)], np.int64))
 
 
-def _trunk(trunk_index: Lists) -> tuple[NDArray[np.bool_], NDArray[np.int64]]:
+def _trunk(trunk_index: Ragged) -> tuple[NDArray[np.bool_], NDArray[np.int64]]:
     """Which tree tokens are on the trunk, bool[F], and where their rows end, int64[R+1]."""
     index = trunk_index.values
     if index.ndim != 1 or (index.dtype.kind not in "iu" and len(index)):

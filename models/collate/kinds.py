@@ -8,7 +8,7 @@ from dataclasses import dataclass, field, replace
 
 import numpy as np
 
-from corpora.ragged import Ints, bounds
+from corpora.ragged import Ints
 from models.collate.draws import keys, of_kind
 from models.collate.sequences import Sequences
 from models.masks import LM_KINDS
@@ -19,7 +19,7 @@ _SEQ2SEQ = LM_KINDS.index("seq2seq")
 
 
 def _published() -> dict[str, float]:
-    """Dong et al. 2019, section 3.1."""
+    """Dong et al. 2019, section 2.4."""
     return {"bidirectional": 1 / 3, "seq2seq": 1 / 3, "left_to_right": 1 / 6, "right_to_left": 1 / 6}
 
 
@@ -27,7 +27,7 @@ def _published() -> dict[str, float]:
 class Kinds:
     """The step that draws `lm_kind` int64[n], an index into `masks.LM_KINDS`, of each row anew in each epoch.
 
-    Dong et al. 2019 (UniLM), section 3.1, share out the time "within one training batch"; here each row draws by
+    Dong et al. 2019 (UniLM), section 2.4, share out the time "within one training batch"; here each row draws by
     itself (`draws.py`), so over a batch the shares hold on average. A row without a second segment cannot be sequence
     to sequence: it draws among the others, by their shares, so of such rows none is left out.
 
@@ -58,7 +58,7 @@ class Kinds:
         """See the class. Raises ValueError at a row without a second segment where only `seq2seq` has a share."""
         fine = sequences.fine
         draws = (of_kind(keys(sequences, self.seed)) >> np.uint64(11)) * 2.0**-53
-        second = np.diff(bounds(fine.columns["token_type_ids"] == 1)[fine.offsets]) > 0
+        second = fine.counts(fine.columns["token_type_ids"] == 1) > 0
         shares = np.array([self.shares.get(kind, 0.0) for kind in LM_KINDS])
         kinds = _drawn(draws, shares)
         if shares[_SEQ2SEQ] and not second.all():

@@ -140,11 +140,7 @@ class Masking:
             return self._both(sequences, key)
         fine = sequences.fine
         counted = self._counted(fine)
-        n = (
-            fine.lengths
-            if counted is None
-            else np.diff(np.searchsorted(np.flatnonzero(counted), fine.offsets))
-        )
+        n = fine.lengths if counted is None else fine.counts(counted)
         if self.part == "target" and not n.all():
             number = sequences.rows.number[sequences.row[int(n.argmin())]]
             raise BatchError(

@@ -12,7 +12,7 @@ from typing import Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-from corpora.ragged import Ints
+from corpora.ragged import Ints, counts
 from models.stream.rows import Array, Rows
 
 
@@ -42,6 +42,10 @@ class Lists:
     def spread(self, values: Array) -> Array:
         """A number of each sequence, [n], at each of its tokens, [m]."""
         return np.repeat(values, self.lengths)
+
+    def counts(self, flags: NDArray[np.bool_]) -> Ints:
+        """How many tokens of each sequence are flagged, int64[n], of bool[m]."""
+        return counts(flags, self.offsets)
 
     def having(self, **columns: Array) -> Lists:
         """The same with these columns beside, or instead of, its own."""

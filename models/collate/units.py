@@ -127,7 +127,7 @@ def quickly(lists: Lists, may: Flags, draws: Halves, quota: Ints) -> tuple[Token
 def ngrams(tokens: Tokens, follows: Flags, draws: Halves, quota: Ints) -> tuple[Flags, Ints]:
     """As `exactly`, but tokens in the order of their draws each begin an n-gram.
 
-    Of one token (80 %), two or three (10 % each): Dong et al. 2019 (UniLM), section 3.1. An n-gram goes no further than
+    Of one token (80 %), two or three (10 % each): Dong et al. 2019 (UniLM), section 2.4. An n-gram goes no further than
     tokens follow one another; one that is chosen already begins none; the last n-gram of a sequence is
     cut where its quota is full (UniLM's published code leaves out chosen tokens at random instead).
 

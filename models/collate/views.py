@@ -62,8 +62,7 @@ def view(rows: Rows, group: str | None = None, task: str = "none") -> Sequences:
         fine = _with_syntax(fine, source)
     coarse = _coarse(fine, source) if group == "coarse" else None
     if task == "seq2seq":
-        second = np.concatenate([[0], np.cumsum(fine.columns["token_type_ids"] == 1)])
-        scalars["target_start"] = fine.lengths - np.diff(second[fine.offsets])
+        scalars["target_start"] = fine.lengths - fine.counts(fine.columns["token_type_ids"] == 1)
     return Sequences(rows, source.row, fine, coarse, scalars)
 
 
@@ -160,10 +159,10 @@ def _tree(source: _Source) -> Lists:
     spread = {name: fill for name, fill in OF_TRUNK.items() if source.has(name)}
     if spread or source.has("tree_trunk_index"):
         made["trunk_index"], _ = source.list("tree_trunk_index")
-        index = trunk.Lists(made["trunk_index"], fine.offsets)
+        index = trunk.Ragged(made["trunk_index"], fine.offsets)
         try:
             for name, fill in spread.items():
-                made[name] = trunk.rows_to_tree(index, trunk.Lists(*source.list(name)), fill)
+                made[name] = trunk.rows_to_tree(index, trunk.Ragged(*source.list(name)), fill)
         except trunk.TrunkError as error:
             row = int(source.row[error.row])
             raise source.damaged(row, f"tree_trunk_index: {error.why}") from None

@@ -28,7 +28,7 @@ from numpy.typing import ArrayLike
 from torch import Tensor
 
 from corpora.ragged import Ints, bounds, ranges
-from corpora.trunk import Lists
+from corpora.trunk import Ragged
 from models.bert_batch import Batch
 from models.evaluate.answers import COMPARED, best_threshold, script_of, with_threshold
 from models.evaluate.measure import (
@@ -210,8 +210,8 @@ def best_of_windows(table: pa.Table, best: int) -> pa.Table:
     names, windows = _names(table["id"].to_pylist())
     first = np.flatnonzero((windows == "0") | np.append(True, names[1:] != names[:-1]))
     question = np.repeat(np.arange(len(first)), np.diff(first, append=len(names)))
-    scores, offsets = Lists.of(table["scores"])
-    starts, stops = (Lists.of(table[name]).values for name in ("starts", "stops"))
+    scores, offsets = Ragged.of(table["scores"])
+    starts, stops = (Ragged.of(table[name]).values for name in ("starts", "stops"))
     of = np.repeat(question, np.diff(offsets))
     # A span that two windows have counts once, by its best score.
     order = np.lexsort((-scores, stops, starts, of))

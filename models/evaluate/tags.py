@@ -21,7 +21,7 @@ import pyarrow as pa
 
 from corpora.ragged import Ints
 from corpora.schema import IGNORED_LABEL
-from corpora.trunk import Lists
+from corpora.trunk import Ragged
 from models.bert_batch import Batch, BatchError
 from models.evaluate.measure import (
     Measure,
@@ -189,7 +189,7 @@ def _read(output: Output, batch: Batch, rows: Rows, options: Options) -> pa.Tabl
 def _score(table: pa.Table, metadata: Mapping[str, Any], options: Options) -> Result:
     names: list[str] = metadata["labels"]
     scheme = options.scheme or scheme_of(names)
-    sides = [Lists.of(table[name]) for name in ("labels", "predicted")]
+    sides = [Ragged.of(table[name]) for name in ("labels", "predicted")]
     (gold, offsets), (predicted, _) = sides
     known = gold != IGNORED_LABEL
     scores = {"accuracy": float((gold == predicted)[known].mean())} if known.any() else {}

@@ -10,7 +10,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import torch
 
-from corpora.ragged import Ints
+from corpora.ragged import counts
 from models.bert_batch import FINE, BatchError
 from models.collate.buckets import Buckets
 from models.collate.collator import Collator
@@ -54,7 +54,7 @@ def write_targets(
     """Generate a target for every source of a split; in the first process a row for each, in the others none.
 
     Args:
-        split: opened with `columns_of` its dataset.
+        split: opened with `source_columns` its dataset.
         batch_size: rows over all processes; of like lengths, so that few steps and little padding are wasted.
         tell: called with the number of rows that this process has done, batch by batch.
 
@@ -79,7 +79,7 @@ def write_targets(
     return collected(pa.concat_tables(tables), ranks)
 
 
-def columns_of(metadata: Mapping[str, Any]) -> tuple[str, ...]:
+def source_columns(metadata: Mapping[str, Any]) -> tuple[str, ...]:
     """Columns to open a split with: of task `seq2seq`, or of `classify`, whose rows of one text are sources alone.
 
     Raises BatchError where the dataset is of another task.
@@ -107,19 +107,17 @@ def longest_source(split: Split) -> tuple[int, int]:
     `split`: opened with `token_type_ids`. Raises BatchError where rows of `classify` are pairs.
     """
     most, row, alone = 0, 0, split.metadata.get("task") == "classify"
-    for start in range(0, split.rows, _ROWS_AT_ONCE):
-        rows = split.take(np.arange(start, min(start + _ROWS_AT_ONCE, split.rows)))
+    for rows in split.chunks(_ROWS_AT_ONCE):
         types, offsets = rows.lists["token_type_ids"]
         if alone and types.any():
             raise BatchError(
                 f"rows of {split.name} are pairs of texts to classify: for sources and targets preprocess the corpus "
                 "with task: seq2seq"
             )
-        before: Ints = np.concatenate([[0], np.cumsum(types == 0)])
-        lengths = np.diff(before[offsets])
+        lengths = counts(types == 0, offsets)
         at = int(lengths.argmax())
         if lengths[at] > most:
-            most, row = int(lengths[at]), start + at
+            most, row = int(lengths[at]), int(rows.number[at])
     return most, row
 
 
@@ -129,7 +127,7 @@ def room_of(
     """Most tokens of a target, and a line to tell where that is less than usual.
 
     Args:
-        split: opened with `columns_of` its dataset.
+        split: opened with `source_columns` its dataset.
         wanted: None: `usual`, or what the longest source leaves if that is `least` or more.
 
     Raises:

@@ -31,7 +31,7 @@ class Cursor(NamedTuple):
     batch: int = 0
 
 
-class Step(NamedTuple):
+class GlobalBatch(NamedTuple):
     """A batch over all ranks: rows, epochs int64[m], weights float32[m]; and where the stream stands after it."""
 
     rows: Ints
@@ -140,22 +140,22 @@ class Batches:
         starts = range(position, self.order.length, self.grouping.window)
         return sum(len(self._window(epoch, start)[2]) for start in starts) - batch
 
-    def steps(self, cursor: Cursor) -> Iterator[Step]:
+    def stream(self, cursor: Cursor) -> Iterator[GlobalBatch]:
         """Every batch from `cursor` on, without end."""
         cursor = self.settled(cursor)
         while True:
-            for step in self._grouped(cursor) if self.grouping is not None else self._plain(cursor):
-                yield step
-                cursor = step.after
+            for batch in self._grouped(cursor) if self.grouping is not None else self._plain(cursor):
+                yield batch
+                cursor = batch.after
 
-    def share(self, step: Step, rank: int) -> tuple[Ints, Ints, NDArray[np.float32]]:
+    def share(self, batch: GlobalBatch, rank: int) -> tuple[Ints, Ints, NDArray[np.float32]]:
         """Rows, epochs and weights of a rank: every `ranks`-th, so that padding is spread over all."""
         mine = slice(rank, None, self.ranks)
-        return step.rows[mine], step.epochs[mine], step.weights[mine]
+        return batch.rows[mine], batch.epochs[mine], batch.weights[mine]
 
     # --- within -------------------------------------------------------------------------------
 
-    def _plain(self, cursor: Cursor) -> Iterator[Step]:
+    def _plain(self, cursor: Cursor) -> Iterator[GlobalBatch]:
         """Some batches of one epoch: as many as are drawn at once."""
         epoch, start, _ = cursor
         stop = min(start + self.size * max(_AHEAD // self.size, 1), self.order.length)
@@ -167,7 +167,7 @@ class Batches:
             after = self.settled(Cursor(epoch, start + min(last, len(rows))))
             yield _padded(rows[first:last], epochs[first:last], self.size, after)
 
-    def _grouped(self, cursor: Cursor) -> Iterator[Step]:
+    def _grouped(self, cursor: Cursor) -> Iterator[GlobalBatch]:
         """The rest of a window."""
         epoch, start, done = cursor
         rows, epochs, batches = self._window(epoch, start)
@@ -189,9 +189,9 @@ class Batches:
         return rows, epochs, batches
 
 
-def _padded(rows: Ints, epochs: Ints, size: int, after: Cursor) -> Step:
+def _padded(rows: Ints, epochs: Ints, size: int, after: Cursor) -> GlobalBatch:
     weights = np.ones(size, np.float32)
     if len(rows) < size:
         weights[len(rows) :] = 0
         rows, epochs = np.resize(rows, size), np.resize(epochs, size)  # its own rows again
-    return Step(rows, epochs, weights, after)
+    return GlobalBatch(rows, epochs, weights, after)

@@ -15,7 +15,7 @@ from typing import Any, Generic, TypeVar, cast
 import numpy as np
 from torch.utils.data import DataLoader, IterableDataset, get_worker_info
 
-from models.stream.batches import Batches, Cursor, Ends, Grouping, Step
+from models.stream.batches import Batches, Cursor, Ends, GlobalBatch, Grouping
 from models.stream.order import Kind, Order, Ordering, check_whole
 from models.stream.rows import Rows
 from models.stream.shards import Split
@@ -208,7 +208,7 @@ class _Reader(Generic[T]):
 
         A batch is made when it is asked for, so that it finds the memory of the one before it in the processor's cache.
         """
-        every = self._every(self.batches.steps(cursor))
+        every = self._every(self.batches.stream(cursor))
         mine = islice(every, worker, None, workers)
         while True:
             some = list(islice(mine, _HANDFULS_READ))
@@ -216,23 +216,23 @@ class _Reader(Generic[T]):
             for handful in some:
                 yield islice(batches, len(handful))
 
-    def _every(self, steps: Iterator[Step]) -> Iterator[list[Step]]:
+    def _every(self, drawn: Iterator[GlobalBatch]) -> Iterator[list[GlobalBatch]]:
         """All handfuls, the same in every worker: by rows and batches that all know, not by what is found in files."""
         rows = max(min(_ROWS_AT_ONCE, _BYTES_AT_ONCE // self.split.row_bytes), 1) * self.batches.ranks
         while True:
-            handful, count = [next(steps)], 0
+            handful, count = [next(drawn)], 0
             while (count := count + len(handful[-1].rows)) < rows and len(handful) < _BATCHES_AT_ONCE:
-                handful.append(next(steps))
+                handful.append(next(drawn))
             yield handful
 
-    def _read(self, steps: list[Step]) -> Iterator[tuple[T, Cursor]]:
-        shares = [self.batches.share(step, self.rank) for step in steps]
+    def _read(self, drawn: list[GlobalBatch]) -> Iterator[tuple[T, Cursor]]:
+        shares = [self.batches.share(one, self.rank) for one in drawn]
         rows = self.split.take(*(np.concatenate(parts) for parts in zip(*shares, strict=True)))
         start = 0
-        for step, share in zip(steps, shares, strict=True):
+        for one, share in zip(drawn, shares, strict=True):
             part = rows.slice(start, start + len(share[0]))
             start += len(share[0])
-            yield cast(T, part) if self.collate is None else self.collate(part), step.after
+            yield cast(T, part) if self.collate is None else self.collate(part), one.after
 
 
 class _Handfuls(IterableDataset):

@@ -7,7 +7,7 @@ the columns asked for. Remote shards (`models.stream.cache`) come when a row of 
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
@@ -115,13 +115,8 @@ class Split:
         metadata: dict[str, Any],
         again: Callable[[], tuple[Any, ...]],
     ) -> None:
-        self.name, self.shards, self.schema, self.metadata, self._again = (
-            name,
-            shards,
-            schema,
-            metadata,
-            again,
-        )
+        self.name, self.shards, self.schema = name, shards, schema
+        self.metadata, self._again = metadata, again
         self.columns = tuple(schema.names)
         self._kinds = {field.name: Kind.of(field.type) for field in schema}
         self._lists = [name for name, kind in self._kinds.items() if kind.is_list]
@@ -187,6 +182,11 @@ class Split:
             elif not kind.is_list:
                 taken.scalars[name] = gather_scalars(kind, table.scalars[name], batch, row)
         return taken
+
+    def chunks(self, size: int) -> Iterator[Rows]:
+        """All rows in their order, `size` at a time (the last may be fewer). Raises ShardError as `take` does."""
+        for start in range(0, self.rows, size):
+            yield self.take(np.arange(start, min(start + size, self.rows)))
 
     # --- within -------------------------------------------------------------------------------
 

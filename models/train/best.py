@@ -23,7 +23,7 @@ from models.stream.open import open_split
 from models.stream.shards import Split
 from models.train import state as states
 from models.train.data import labelled
-from models.train.folder import BEST, CHECKPOINTS, MODEL, StateError, another, named, of_steps, remove_step
+from models.train.folder import BEST, CHECKPOINTS, MODEL, FolderError, another, named, of_steps, remove_step
 from models.train.reading import RecipeError
 from models.train.recipe import Recipe
 
@@ -85,7 +85,7 @@ class Best:
         return None if self.look is None else self._out / BEST / named(self.look["step"])
 
     def go_on(self, look: dict[str, Any] | None) -> None:
-        """Take up what a checkpoint says was best. Raises StateError where its weights are gone, or it looked at other
+        """Take up what a checkpoint says was best. Raises FolderError where its weights are gone, or it looked at other
         rows: scores of those do not compare."""
         if self.name is None:
             return
@@ -93,7 +93,7 @@ class Best:
         if look is not None and look.get("rows", self._rows) != self._rows:  # earlier releases did not say
             raise another(self._out, ["data.dev: other rows there, at which the best look so far looked"])
         if self.folder is not None and not self.folder.is_dir():
-            raise StateError(
+            raise FolderError(
                 f"{self.folder} is not there, the best weights by the newest checkpoint: delete that checkpoint to go "
                 "on from the one before, or use --overwrite"
             )
@@ -137,7 +137,7 @@ class Best:
         """Delete weights that were best once, by no checkpoint that is left."""
         needed = [self.look]
         for path in of_steps(self._out / CHECKPOINTS):
-            with contextlib.suppress(StateError):  # one that is damaged says so when a run goes on from it
+            with contextlib.suppress(FolderError):  # one that is damaged says so when a run goes on from it
                 needed.append(states.read(path).best)
         names = {named(look["step"]) for look in needed if look is not None}
         for path in of_steps(self._out / BEST):

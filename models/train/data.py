@@ -33,7 +33,8 @@ from models.train.reading import RecipeError, check_keys
 from models.train.recipe import TASK_NAMES, Recipe
 
 TARGETS = {"rate": 0.7, "part": "target"}
-"""Masking of rows with a target, by default: UniLM's fine-tuning (Dong et al. 2019, section 3.2)."""
+"""Masking of rows with a target, by default: UniLM's fine-tuning (Dong et al. 2019, sections 3.1 and 3.3; the
+paper also smooths labels by 0.1, for which there is no option)."""
 _ROWS_AT_ONCE = 64
 """Rows that are looked at together for one with a label: mostly the first few tell."""
 _ANY = {
@@ -207,9 +208,8 @@ def _rows(recipe: Recipe, ranks: Ranks) -> int:
 def _check_first(collator: Collator, split: Split) -> None:
     """Raise RecipeError where no batch can be made of a split's first rows; those of a dataset are alike, one segment
     or two."""
-    rows = split.take(np.arange(min(_ROWS_AT_ONCE, split.rows)))
     try:
-        collator(rows)
+        collator(next(split.chunks(_ROWS_AT_ONCE)))
     except ValueError as error:
         raise RecipeError(f"{split.name}: {error}") from error
 
@@ -256,11 +256,8 @@ def labels_in(model: Bert, counts: Mapping[str, Any], parts: Collection[str] | N
 
 def labelled(model: Bert, collator: Collator, split: Split, parts: Collection[str] | None = None) -> bool:
     """Whether some row of a split, opened with the collator's columns, has a label (`labels_in`)."""
-    for start in range(0, split.rows, _ROWS_AT_ONCE):
-        rows = split.take(np.arange(start, min(start + _ROWS_AT_ONCE, split.rows)))
-        if labels_in(model, model.counts(collator(rows)), parts):
-            return True
-    return False
+    handfuls = split.chunks(_ROWS_AT_ONCE)
+    return any(labels_in(model, model.counts(collator(rows)), parts) for rows in handfuls)
 
 
 def remarks(recipe: Recipe, collator: Collator, metadata: Mapping[str, Any]) -> Iterator[str]:

@@ -33,7 +33,7 @@ OLD = ".new-old-"
 _STEP = re.compile(r"step-(\d{8,})")
 
 
-class StateError(ValueError):
+class FolderError(ValueError):
     """A folder or a checkpoint that a run cannot go on from; the message says why and what to do."""
 
 
@@ -44,7 +44,7 @@ def held(out: Path, recipe: Recipe, overwrite: bool) -> Iterator[Path | None]:
     It becomes this run's by `begin`. Where an error ends what is done before, the folder is left as it was.
 
     Raises:
-        StateError: the folder is in use, another recipe's, or not of a run.
+        FolderError: the folder is in use, another recipe's, or not of a run.
     """
     _usable(out)
     if overwrite or (out / _GONE).exists():
@@ -56,7 +56,7 @@ def held(out: Path, recipe: Recipe, overwrite: bool) -> Iterator[Path | None]:
         try:
             fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except OSError:
-            raise StateError(
+            raise FolderError(
                 f"out: another run is writing to {out}: wait for it, or name another folder"
             ) from None
         anew = overwrite or (out / _GONE).exists()
@@ -94,7 +94,7 @@ def begin(out: Path, recipe: Recipe, overwrite: bool, facts: Mapping[str, Any]) 
 
 
 def check_free(out: Path, recipe: Recipe) -> None:
-    """Raise StateError where the folder is another recipe's, or not of a run."""
+    """Raise FolderError where the folder is another recipe's, or not of a run."""
     _usable(out)
     if not (out / _GONE).exists():
         _compare(out, recipe)
@@ -121,18 +121,18 @@ def write_run(out: Path, facts: Mapping[str, Any]) -> None:
     _write(out / RUN, facts)
 
 
-def another(out: Path, differs: Sequence[str]) -> StateError:
+def another(out: Path, differs: Sequence[str]) -> FolderError:
     """The error of a folder that a run cannot go on in, for these reasons."""
     shown = "\n".join(f"  {line}" for line in differs[:8])
-    return StateError(
+    return FolderError(
         f"out: {out} holds a run of another recipe:\n{shown}\n"
         "name another folder (--out), or begin anew in this one (--overwrite)"
     )
 
 
-def damaged(path: Path, why: object) -> StateError:
+def damaged(path: Path, why: object) -> FolderError:
     """The error of a checkpoint that a run cannot go on from."""
-    return StateError(
+    return FolderError(
         f"checkpoint {path} cannot be read: delete that folder to go on from the one before, or use --overwrite ({why})"
     )
 
@@ -151,11 +151,11 @@ def remove_step(path: Path) -> None:
 
 def _usable(out: Path) -> None:
     if out.exists() and not out.is_dir():
-        raise StateError(f"out: {out} is a file: name a folder")
+        raise FolderError(f"out: {out} is a file: name a folder")
     there = [path for path in (out / RECIPE, out / _GONE) if path.exists()]
     ours = bool(there) and all(map(_is_ours, there))
     if out.exists() and not ours and not all(p.name == _LOCK or _is_told(p) for p in out.iterdir()):
-        raise StateError(f"out: {out} holds other files and no {RECIPE} of a run: name a folder of its own")
+        raise FolderError(f"out: {out} holds other files and no {RECIPE} of a run: name a folder of its own")
 
 
 def _is_told(path: Path) -> bool:
@@ -173,12 +173,12 @@ def _is_ours(path: Path) -> bool:
 
 
 def _check_apart(out: Path, recipe: Recipe) -> None:
-    """Raise StateError where what a run reads lies in its folder, which is about to be emptied."""
+    """Raise FolderError where what a run reads lies in its folder, which is about to be emptied."""
     read = [("data.folder", source.folder) for source in recipe.data.folder]
     for key, path in (*read, ("data.dev_folder", recipe.data.dev_folder), ("init", recipe.init)):
         place = Path(path or "")
         if place.is_absolute() and place.resolve().is_relative_to(out.resolve()):  # no URI, no id on the hub
-            raise StateError(
+            raise FolderError(
                 f"{key}: {path} lies in out, which --overwrite deletes, and the run reads it: name another folder "
                 "(--out)"
             )

@@ -18,7 +18,7 @@ from models.evaluate.evaluation import METRICS, write
 from models.evaluate.measure import Result
 from models.generate.search import Search, able
 from models.generate.spelling import Speller
-from models.generate.split import columns_of, room_of, scores_of, write_targets
+from models.generate.split import room_of, scores_of, source_columns, write_targets
 from models.ranks import joined
 from models.stream.open import open_split
 from models.train.evaluating import asked, shown, trained
@@ -60,7 +60,7 @@ def run(
         folder = recipe.data.folder_of_dev
         metadata = open_split(folder, split, ("id",)).metadata
         try:
-            rows = open_split(folder, split, columns_of(metadata))
+            rows = open_split(folder, split, source_columns(metadata))
             writer.check_dataset(metadata)
             same_tokens(source, folder)
             most, told = room_of(writer, rows, settings.get("max_target_length"))

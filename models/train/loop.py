@@ -26,8 +26,7 @@ from models.evaluate.evaluation import evaluate
 from models.output import Output
 from models.ranks import Ranks, joined
 from models.stream.hashing import key_of
-from models.stream.loader import Loader
-from models.stream.loader import StateError as LoaderError
+from models.stream.loader import Loader, StateError
 from models.train import data, folder, parts
 from models.train import state as states
 from models.train.best import Best
@@ -51,7 +50,7 @@ def train(recipe: Recipe, console: Console, *, overwrite: bool = False) -> Path:
 
     A run that is interrupted (Ctrl-C, SIGTERM) ends its step, keeps a checkpoint and raises KeyboardInterrupt.
 
-    Raises RecipeError, StateError, TrainingError and what opening datasets raises: all ValueErrors or OSErrors.
+    Raises RecipeError, FolderError, TrainingError and what opening datasets raises: all ValueErrors or OSErrors.
     """
     out = Path(recipe.out)
     with contextlib.ExitStack() as held, joined(recipe.threads, recipe.deterministic) as ranks:
@@ -123,10 +122,10 @@ class _Run:
             self.log.say(line)
 
     def resume(self, state: Mapping[str, Any]) -> None:
-        """Put the stream where a checkpoint left it. Raises StateError where that was another."""
+        """Put the stream where a checkpoint left it. Raises FolderError where that was another."""
         try:
             self.loader.load_state_dict(state)
-        except LoaderError as error:
+        except StateError as error:
             mine, there = self.loader.state_dict()["stream"], state.get("stream")
             other = isinstance(there, Mapping) and there.get("data") != mine["data"]
             folders = ", ".join(source.folder for source in self.recipe.data.folder)

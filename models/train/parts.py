@@ -38,7 +38,7 @@ def make_model(recipe: Recipe, split: Split, resumed: str | None = None) -> Bert
     New weights (all, or those of a head) are a function of the recipe's seed.
 
     Raises:
-        StateError: the checkpoint that a run goes on from is damaged.
+        FolderError: the checkpoint that a run goes on from is damaged.
         RecipeError: there is no checkpoint `init`, or it is damaged; model, task or options are not known; or model and
             dataset do not fit.
     """

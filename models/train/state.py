@@ -28,7 +28,7 @@ from corpora import files
 from models import checkpoint
 from models.bert import Bert
 from models.bert_batch import TOKENIZER
-from models.train.folder import CHECKPOINTS, OLD, StateError, damaged, named, of_steps, remove, remove_step
+from models.train.folder import CHECKPOINTS, OLD, FolderError, damaged, named, of_steps, remove, remove_step
 
 STATE_VERSION = 1
 
@@ -97,11 +97,11 @@ def read_tokenizer(folder: str) -> bytes | None:
 
 
 def read(path: Path) -> State:
-    """Where a run stood at a checkpoint. Raises StateError where it is damaged, or another release's."""
+    """Where a run stood at a checkpoint. Raises FolderError where it is damaged, or another release's."""
     try:
         body = json.loads((path / "training.json").read_text(encoding="utf-8"))
         if body.pop("version") != STATE_VERSION:
-            raise StateError(f"{path} was written by another release: begin anew, with --overwrite")
+            raise FolderError(f"{path} was written by another release: begin anew, with --overwrite")
         state = State(**body)
         parts = (state.loader, state.window, state.recipe, state.best or {"step": 0, "value": 0.0})
         if not all(isinstance(part, dict) for part in parts) or not parts[-1].keys() >= {"step", "value"}:
@@ -110,13 +110,13 @@ def read(path: Path) -> State:
             raise ValueError(f"by training.json it is of step {state.step}")
         return state
     except (OSError, ValueError, TypeError, KeyError, AttributeError) as error:
-        if isinstance(error, StateError):
+        if isinstance(error, FolderError):
             raise
         raise damaged(path, error) from error
 
 
 def restore(path: Path, model: Bert, optimizer: torch.optim.Optimizer) -> None:
-    """Put the optimizer's moments back. Raises StateError where they are damaged, or another model's."""
+    """Put the optimizer's moments back. Raises FolderError where they are damaged, or another model's."""
     try:
         saved = load_file(path / "optimizer.safetensors")
     except (OSError, SafetensorError) as error:

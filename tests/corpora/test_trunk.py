@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from corpora.trunk import Lists, Tagged, decode_tags, rows_to_tree, rows_to_trunk, to_tree, to_trunk
+from corpora.trunk import Ragged, Tagged, decode_tags, rows_to_tree, rows_to_trunk, to_tree, to_trunk
 from tests.rows import GROUPS, LABELS, make_rows, rows_schema, to_batch
 
 SEEDS = st.integers(0, 10**9)
@@ -59,7 +59,7 @@ def test_tree_and_trunk_are_inverse_and_agree_with_a_loop(seed: int) -> None:
     cut = rng.randint(0, len(rows))
     column = batch.column(batch.schema.get_field_index("tree_trunk_index"))[cut:]  # Arrow offsets from within
     labels = batch.column(batch.schema.get_field_index("token_labels"))[cut:]
-    index, values = Lists.of(column), Lists.of(labels)
+    index, values = Ragged.of(column), Ragged.of(labels)
     on_tree = rows_to_tree(index, values)
     expected = []
     for row in rows[cut:]:
@@ -71,16 +71,16 @@ def test_tree_and_trunk_are_inverse_and_agree_with_a_loop(seed: int) -> None:
         assert to_trunk(row["tree_trunk_index"], looped).tolist() == row["token_labels"]
         expected += looped
     assert on_tree.tolist() == expected
-    back = rows_to_trunk(index, Lists(on_tree, index.offsets))
+    back = rows_to_trunk(index, Ragged(on_tree, index.offsets))
     assert back.values.tolist() == values.values.tolist()
     assert back.offsets.tolist() == values.offsets.tolist()
 
 
 def test_chunks_are_one_column() -> None:
     lists = pa.chunked_array([[[1, 2], []], [[3], None]], pa.list_(pa.int16()))
-    values, offsets = Lists.of(lists)
+    values, offsets = Ragged.of(lists)
     assert (values.tolist(), offsets.tolist()) == ([1, 2, 3], [0, 2, 2, 3, 3])
-    none = Lists.of(pa.chunked_array([], pa.list_(pa.int16())))
+    none = Ragged.of(pa.chunked_array([], pa.list_(pa.int16())))
     assert (none.values.tolist(), none.offsets.tolist()) == ([], [0])
 
 
@@ -111,16 +111,16 @@ def test_what_does_not_fit_is_refused(index: Any, values: Any, fill: Any, said: 
 
 
 def test_rows_that_do_not_line_up_are_named() -> None:
-    index = Lists(np.array([0, -1, 1, 0, 1]), np.array([0, 3, 5]))
+    index = Ragged(np.array([0, -1, 1, 0, 1]), np.array([0, 3, 5]))
     with pytest.raises(ValueError, match="row 0: 3 values for 2 tokens on the trunk"):
-        rows_to_tree(index, Lists(np.arange(4), np.array([0, 3, 4])))
+        rows_to_tree(index, Ragged(np.arange(4), np.array([0, 3, 4])))
     with pytest.raises(ValueError, match="row 1: 1 values for 2 tokens in the tree"):
-        rows_to_trunk(index, Lists(np.arange(4), np.array([0, 3, 4])))
+        rows_to_trunk(index, Ragged(np.arange(4), np.array([0, 3, 4])))
     with pytest.raises(ValueError, match="1 rows of values, but trees of 2 rows"):
-        rows_to_tree(index, Lists(np.arange(4), np.array([0, 4])))
-    shifted = Lists(np.array([0, -1, 1, 2, 0]), np.array([0, 3, 5]))  # a row's end in the wrong place
+        rows_to_tree(index, Ragged(np.arange(4), np.array([0, 4])))
+    shifted = Ragged(np.array([0, -1, 1, 2, 0]), np.array([0, 3, 5]))  # a row's end in the wrong place
     with pytest.raises(ValueError, match="row 1: trunk index 2 where 0 follows"):
-        rows_to_trunk(shifted, Lists(np.arange(5), np.array([0, 3, 5])))
+        rows_to_trunk(shifted, Ragged(np.arange(5), np.array([0, 3, 5])))
 
 
 # --- back to the source -----------------------------------------------------------------------

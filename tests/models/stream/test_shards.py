@@ -15,6 +15,7 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
+from corpora.ragged import counts as counts_of
 from corpora.schema import TASKS
 from corpora.shards import ShardError
 from models.stream.open import join_splits, open_files, open_split
@@ -95,6 +96,13 @@ def test_any_rows_slices_and_joins(tmp_path_factory: pytest.TempPathFactory, dat
     picked = data.draw(st.lists(st.integers(0, len(order) - 1), max_size=9)) if order else []
     assert back(rows.take(np.array(picked, dtype=np.int64))) == [back(rows)[index] for index in picked]
     assert split.lengths(rows.number).tolist() == [len(written[index]["input_ids"]) for index in order]
+    flags = rows.lists["token_type_ids"][0] == 1
+    ones = [sum(kind == 1 for kind in written[index]["token_type_ids"]) for index in order]
+    assert counts_of(flags, rows.lists["token_type_ids"][1]).tolist() == ones
+    size = data.draw(st.integers(1, split.rows + 1))
+    handfuls = list(split.chunks(size))
+    assert back(Rows.concatenate(handfuls)) == back(split.take(np.arange(split.rows)))
+    assert [len(handful) for handful in handfuls[:-1]] == [size] * (len(handfuls) - 1)
 
 
 def test_columns_of_one_shape_share_their_offsets(tmp_path: Path) -> None:

@@ -20,7 +20,7 @@ from models.train import best as best_
 from models.train import state as states
 from models.train.best import Best, scores_of
 from models.train.data import make_collator, open_dev, open_rows
-from models.train.folder import StateError
+from models.train.folder import FolderError
 from models.train.loop import _Run
 from models.train.parts import make_model
 from models.train.reading import RecipeError
@@ -224,7 +224,7 @@ def test_a_checkpoint_before_the_newest_finds_its_best(datasets, tmp_path, monke
     other, _ = run(tmp_path / "other", **keys_of(datasets))
     assert same(weights(other), history[1]) and files_of(other) == ["step-00000002"]
     shutil.rmtree(other / "best")
-    with pytest.raises(StateError, match="the best weights by the newest checkpoint"):
+    with pytest.raises(FolderError, match="the best weights by the newest checkpoint"):
         run(tmp_path / "other", **keys_of(datasets))
 
 
@@ -282,14 +282,14 @@ def test_two_processes_keep_what_one_does_and_one_goes_on(datasets, tmp_path):
 def test_another_best_or_other_looks_are_another_run(datasets, tmp_path):
     keys = keys_of(datasets, optim={"lr": 1e-3, "steps": 2})
     run(tmp_path, **keys)
-    with pytest.raises(StateError, match='best: "accuracy" there, "loss" here'):
+    with pytest.raises(FolderError, match='best: "accuracy" there, "loss" here'):
         run(tmp_path, **keys | {"best": "loss"})
-    with pytest.raises(StateError, match="eval_every: 2 there, 1 here"):
+    with pytest.raises(FolderError, match="eval_every: 2 there, 1 here"):
         run(tmp_path, **keys | {"eval_every": 1})
     data = {"folder": str(datasets["span"]), "dev": "train"}
     keys = keys_of(datasets, task="span", data=data, optim={"lr": 1e-3, "steps": 2}, best="f1")
     run(tmp_path / "span", **keys, scores={"max_answer_length": 256})
-    with pytest.raises(StateError, match=r'scores: {"max_answer_length": 256} there, not set here'):
+    with pytest.raises(FolderError, match=r'scores: {"max_answer_length": 256} there, not set here'):
         run(tmp_path / "span", **keys)
 
 
@@ -306,7 +306,7 @@ def test_looks_at_other_rows_do_not_compare(datasets, tmp_path):
     keys = keys_of(datasets) | {"optim": {"lr": 1e-3, "steps": 2}}
     first, second = (keys | {"data": {"folder": str(path), "dev": "dev"}} for path in made.values())
     run(tmp_path, **first)
-    with pytest.raises(StateError, match=r"data\.dev: other rows there"):
+    with pytest.raises(FolderError, match=r"data\.dev: other rows there"):
         run(tmp_path, **second)
     run(tmp_path, **first)
 
@@ -372,7 +372,7 @@ def test_a_score_that_the_first_look_lacks_is_told_and_another_can_be_named(
     assert (out / "recipe.json").read_bytes() == (whole / "recipe.json").read_bytes()
     assert json.loads((out / "run.json").read_text()).get("best", {}).get("score") == best
     with pytest.raises(
-        StateError, match=f'best: {json.dumps(best) if best else "not set"} there, "accuracy" here'
+        FolderError, match=f'best: {json.dumps(best) if best else "not set"} there, "accuracy" here'
     ):
         run(tmp_path, **keys)
 
@@ -391,7 +391,7 @@ def test_rules_of_scores_can_be_corrected_before_the_first_look(datasets, tmp_pa
     out, said = run(tmp_path, **keys, scores={"max_answer_length": 9})
     assert "going on after step 1 of 3" in said
     assert json.loads((out / "recipe.json").read_text())["scores"] == {"max_answer_length": 9}
-    with pytest.raises(StateError, match=r"scores: .* there, not set here"):
+    with pytest.raises(FolderError, match=r"scores: .* there, not set here"):
         run(tmp_path, **keys)
 
 
@@ -402,7 +402,7 @@ def test_best_weights_that_were_deleted_are_missed_unless_none_are_asked_for(
     out, _ = run(tmp_path, **keys_of(datasets))
     shutil.rmtree(out / "best")
     for best in ("accuracy", "loss"):
-        with pytest.raises(StateError, match="the best weights by the newest checkpoint"):
+        with pytest.raises(FolderError, match="the best weights by the newest checkpoint"):
             run(tmp_path, **keys_of(datasets, best=best))
     run(tmp_path, **keys_of(datasets, best=None))
     assert same(weights(out), history[-1])

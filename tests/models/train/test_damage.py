@@ -10,7 +10,7 @@ import shutil
 import pytest
 
 from models.train import state as states
-from models.train.folder import StateError
+from models.train.folder import FolderError
 from tests.models.train.recipes import metrics, run, same, weights
 
 
@@ -40,7 +40,7 @@ def test_a_checkpoint_that_is_damaged_says_what_helps(whole, unfinished, tmp_pat
     if left is not None:
         path.write_bytes(body[:left])
     with pytest.raises(
-        StateError, match=f"^checkpoint {unfinished[1]} cannot be read: delete that folder to go on"
+        FolderError, match=f"^checkpoint {unfinished[1]} cannot be read: delete that folder to go on"
     ):
         run(tmp_path, **whole[1])
 
@@ -52,7 +52,7 @@ def test_a_checkpoint_that_is_damaged_says_what_helps(whole, unfinished, tmp_pat
 def test_what_a_checkpoint_says_of_its_run_is_checked(unfinished, wrong):
     path = unfinished[1] / "training.json"
     path.write_text(json.dumps(json.loads(path.read_text()) | wrong))
-    with pytest.raises(StateError, match="delete that folder"):
+    with pytest.raises(FolderError, match="delete that folder"):
         states.read(unfinished[1])
 
 

@@ -17,7 +17,7 @@ from models import checkpoint
 from models.evaluate import predict
 from models.stream.open import open_split
 from models.train.facts import grouped
-from models.train.folder import StateError, held, newest
+from models.train.folder import FolderError, held, newest
 from models.train.loop import TrainingError, _Run
 from models.train.reading import RecipeError
 from tests.models.tiny import tiny
@@ -225,7 +225,7 @@ def test_dropout_of_fine_tuning_is_its_own(datasets, tmp_path, monkeypatch):
             run(tmp_path / "part", **keys, dropout=0.3, save_every=2)
     part, said = run(tmp_path / "part", **keys, dropout=0.3, save_every=2)
     assert "going on after step 4" in said and same(weights(whole), weights(part))
-    with pytest.raises(StateError, match=r"dropout: 0\.3 there, 0\.2 here"):
+    with pytest.raises(FolderError, match=r"dropout: 0\.3 there, 0\.2 here"):
         run(tmp_path / "part", **keys, dropout=0.2)
 
 
@@ -261,7 +261,7 @@ def test_a_folder_of_another_recipe_is_refused(datasets, tmp_path, change, says)
     if "optim" in change:
         change = {"optim": keys["optim"] | {"lr": 0.5}}
     run(tmp_path, **keys)
-    with pytest.raises(StateError) as caught:
+    with pytest.raises(FolderError) as caught:
         run(tmp_path, **keys | change)
     assert says in str(caught.value) and "--overwrite" in str(caught.value)
     _, said = run(tmp_path, overwrite=True, **keys | change)
@@ -272,25 +272,25 @@ def test_folders_and_checkpoints_that_are_no_run(datasets, tmp_path):
     keys = pretraining(datasets, save_every=1, optim={"lr": 2e-3, "steps": 2})
     (tmp_path / "out").mkdir()
     (tmp_path / "out/letter.txt").touch()
-    with pytest.raises(StateError, match="holds other files"):
+    with pytest.raises(FolderError, match="holds other files"):
         run(tmp_path, **keys)
     (tmp_path / "out/letter.txt").unlink()
     out, _ = run(tmp_path, **keys)
     last = newest(out)
     body = json.loads((last / "training.json").read_text())
     (last / "training.json").write_text("{}")
-    with pytest.raises(StateError, match="delete that folder"):
+    with pytest.raises(FolderError, match="delete that folder"):
         run(tmp_path, **keys)
     (last / "training.json").write_text(json.dumps(body | {"version": 99}))
-    with pytest.raises(StateError, match="another release"):
+    with pytest.raises(FolderError, match="another release"):
         run(tmp_path, **keys)
     (last / "training.json").write_text(json.dumps(body))
     (last / "optimizer.safetensors").write_bytes(b"nothing")
-    with pytest.raises(StateError, match="cannot be read"):
+    with pytest.raises(FolderError, match="cannot be read"):
         run(tmp_path, **keys)
     with (
         held(out, recipe(tmp_path, **keys), False),
-        pytest.raises(StateError, match="another run is writing"),
+        pytest.raises(FolderError, match="another run is writing"),
     ):
         run(tmp_path, **keys)
 
@@ -298,7 +298,7 @@ def test_folders_and_checkpoints_that_are_no_run(datasets, tmp_path):
 def test_other_data_under_the_same_recipe_is_refused(datasets, tmp_path):
     keys = pretraining(datasets, save_every=1, optim={"lr": 2e-3, "steps": 2}, task="mlm")
     run(tmp_path, **keys)
-    with pytest.raises(StateError, match="holds a run of another recipe") as caught:
+    with pytest.raises(FolderError, match="holds a run of another recipe") as caught:
         run(tmp_path, **keys | {"data": {"folder": str(datasets["classify"])}})
     assert "data.folder: other rows there" in str(caught.value) and "--overwrite" in str(caught.value)
 

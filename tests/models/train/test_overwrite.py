@@ -7,7 +7,7 @@ import json
 import pytest
 
 from models.train import folder
-from models.train.folder import StateError, check_free, held
+from models.train.folder import FolderError, check_free, held
 from models.train.reading import RecipeError
 from tests.models.train.processes import both
 from tests.models.train.recipes import TINY, metrics, recipe, run, same, weights, write
@@ -63,7 +63,7 @@ def test_the_weights_that_a_run_begins_from_are_not_overwritten(datasets, tmp_pa
     out, _ = run(tmp_path, **keys_of(datasets))
     before = files_of(out)
     keys = keys_of(datasets, init=str(out / "model"), optim={"lr": 1e-3, "steps": 2})
-    with pytest.raises(StateError, match=r"lies in out, which --overwrite deletes.*--out"):
+    with pytest.raises(FolderError, match=r"lies in out, which --overwrite deletes.*--out"):
         run(tmp_path, overwrite=True, **keys)
     assert files_of(out) == before
 
@@ -106,7 +106,7 @@ def test_a_kill_while_the_old_run_is_deleted_leaves_no_mixture(datasets, tmp_pat
 def test_without_a_run_there_is_nothing_to_overwrite(datasets, tmp_path):
     (tmp_path / "out").mkdir()
     (tmp_path / "out/letter.txt").touch()
-    with pytest.raises(StateError, match="holds other files"):
+    with pytest.raises(FolderError, match="holds other files"):
         run(tmp_path, overwrite=True, **keys_of(datasets))
     (tmp_path / "out/letter.txt").unlink()
     with pytest.raises(RecipeError):
@@ -145,7 +145,7 @@ def write_run(out, **more):
 def test_a_recipe_of_somebody_else_makes_no_folder_of_a_run(tmp_path, text, overwrite):
     before = write_run(tmp_path / "out", **{"recipe.json": text})
     for hold in (lambda *given: held(*given, overwrite).__enter__(), check_free):
-        with pytest.raises(StateError, match=r"holds other files and no recipe\.json of a run"):
+        with pytest.raises(FolderError, match=r"holds other files and no recipe\.json of a run"):
             hold(tmp_path / "out", some(tmp_path))
     assert files_of(tmp_path / "out") == before
 
@@ -157,7 +157,9 @@ def test_the_data_of_a_run_are_not_overwritten(tmp_path, name):
     for key, data in (("folder", {}), ("dev_folder", {"folder": "elsewhere", "dev": "dev"})):
         keys = {"data": data | {key: str(out / name)}, "task": "tag", "optim": {"steps": 1}}
         with (
-            pytest.raises(StateError, match=rf"data\.{key}: .*{name} lies in out, which --overwrite deletes"),
+            pytest.raises(
+                FolderError, match=rf"data\.{key}: .*{name} lies in out, which --overwrite deletes"
+            ),
             held(out, recipe(tmp_path, **keys), True),
         ):
             pass
@@ -194,5 +196,5 @@ def test_a_run_of_an_earlier_release_goes_on(tmp_path):
     del old["attention"]
     write_run(tmp_path / "out", **{"recipe.json": json.dumps(old)})
     check_free(tmp_path / "out", made)
-    with pytest.raises(StateError, match=r"batch\.rows: 32 there, 31 here"):
+    with pytest.raises(FolderError, match=r"batch\.rows: 32 there, 31 here"):
         check_free(tmp_path / "out", recipe(tmp_path, **keys | {"batch": {"rows": 31}}))
