@@ -5,8 +5,10 @@ Both encoders have the same layers, the very same tensors, so one gradient; only
 up three losses, of a classifier of the fine [CLS], one of the coarse [CLS] and one of both, and `agreement` times
 the squared distance between the two [CLS] vectors, each scaled to length 1.
 
-Variants of the paper: `combo` has two encoders that share nothing; `hybrid` one encoder over both sequences end to
-end, so that fine tokens see coarse ones.
+Variants of the paper (section 3.4): `combo` has two encoders that share nothing; `hybrid` one encoder over both
+sequences end to end, so that fine tokens see coarse ones. "Its fine-tuning is the same as that of BERT": one
+classifier of the first [CLS], which is the fine tokens', no agreement; tags and spans are read from the states of fine
+tokens alone. `classifiers: three` fine-tunes it as the other two variants all the same.
 
 What the paper leaves open, and is so here: predictions are the joint classifier's; classifiers read [CLS] through
 BERT's pooler (shared as the layers are), the distance is of [CLS] as it leaves the last layer; the head of masked
@@ -24,7 +26,7 @@ from __future__ import annotations
 
 import copy
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Any, ClassVar
 
 import torch
@@ -41,6 +43,14 @@ from models.output import Output, widened
 
 VARIANTS = ("shared", "combo", "hybrid")
 GRANULARITIES = ("both", "fine", "coarse")
+CLASSIFIERS = ("three", "one")
+
+
+def _one(options: Mapping[str, Any]) -> bool:
+    """Whether fine-tuning has one classifier."""
+    usual = "one" if options["variant"] == "hybrid" else "three"
+    return (options["classifiers"] or usual) == "one"
+
 
 _LOSSES: dict[str, Callable[[Output, str, Tensor, Batch], None]] = {
     "classify": add_labels,
@@ -54,8 +64,11 @@ class Ambert(Bert):
     """BERT over fine and coarse tokens.
 
     Options: `coarse_vocab_size`: tokens of the coarse vocabulary (in the dataset's metadata; needed); `variant`: of
-    `VARIANTS`; `agreement`: weight of the distance between both [CLS] in fine-tuning (the paper's lambda);
-    `granularity`: `both`, or as an ablation `fine` (BERT, then) or `coarse` alone, of any variant.
+    `VARIANTS`; `classifiers`: how both granularities are fine-tuned: `three` classifiers that agree, tags and spans
+    from fine tokens beside coarse ones; or `one`, as BERT, of `hybrid` alone, whose default it is; `agreement`: weight
+    of the distance between both [CLS] where there are three classifiers (the paper's lambda; default 1);
+    `granularity`: `both`, or as an ablation `fine` (BERT, then) or `coarse` alone, of any variant, where the two
+    before say nothing.
 
     Logits are `Bert`'s, of both granularities where they read [CLS], and beside them: `hidden` and `coarse_hidden`;
     `mlm` and `coarse_mlm`; the task's name with `_fine` and `_coarse`.
@@ -66,7 +79,8 @@ class Ambert(Bert):
     options: ClassVar[dict[str, Any]] = {
         "coarse_vocab_size": None,
         "variant": "shared",
-        "agreement": 1.0,
+        "classifiers": None,
+        "agreement": None,
         "granularity": "both",
     }
     view: tuple[str, ...] = (*FINE, *COARSE)
@@ -94,8 +108,37 @@ class Ambert(Bert):
                 f"granularity is 'coarse', and labels of task {settings['task']!r} are those of fine tokens: take "
                 "'both' or 'fine'"
             )
-        cls.check_number("agreement", settings["agreement"], most=math.inf)
+        if settings["classifiers"] is None:
+            settings["classifiers"] = "one" if _one(settings) else "three"
+        if settings["classifiers"] not in CLASSIFIERS:
+            known = ", ".join(CLASSIFIERS)
+            raise ValueError(f"classifiers is {settings['classifiers']!r}, expected one of {known}")
+        if settings["classifiers"] == "one" and settings["variant"] != "hybrid":
+            raise ValueError(
+                f"classifiers is 'one', and fine tokens of variant {settings['variant']!r} see no coarse ones: take "
+                "'three', or granularity 'fine'"
+            )
+        one = settings["classifiers"] == "one"
+        if settings["agreement"] is None:
+            settings["agreement"] = None if one else 1.0
+        elif one and settings["granularity"] == "both":
+            raise ValueError(
+                f"agreement is {settings['agreement']!r}, and one classifier has none to agree with (variant 'hybrid' "
+                "is fine-tuned as BERT): leave it out, or take classifiers 'three'"
+            )
+        if settings["agreement"] is not None:
+            cls.check_number("agreement", settings["agreement"], most=math.inf)
         return settings
+
+    @classmethod
+    def kept(cls, saved: Mapping[str, Any], given: Mapping[str, Any]) -> dict[str, Any]:
+        """As `Bert.kept`; of another variant are other classifiers, and one has nothing to agree with."""
+        kept, before = super().kept(saved, given), saved.get("variant")
+        if given.get("variant", before) != before:
+            kept.pop("classifiers", None)
+        if _one({**cls.options, **kept, **given}):
+            kept.pop("agreement", None)
+        return kept
 
     def build(self, config: BertConfig) -> None:
         if self.settings["granularity"] == "fine":
@@ -111,9 +154,9 @@ class Ambert(Bert):
         else:
             self.coarse_embeddings = BertEmbeddings(coarse)
         width = config.hidden_size
-        alone = self.settings["granularity"] == "coarse"
-        self.add_head(config, width if self.task.pooled or self.task.vocabulary else 2 * width)
-        if self.task.pooled and not alone:
+        beside = self.fine_tuned_as_two and not self.task.pooled
+        self.add_head(config, 2 * width if beside else width)
+        if self.fine_tuned_as_two and self.task.pooled:
             classes = self.classifier.out_features
             self.coarse_classifier = nn.Linear(width, classes)
             self.joint_classifier = nn.Linear(2 * width, classes)
@@ -136,9 +179,15 @@ class Ambert(Bert):
             (self.cls if apart else self.cls.predictions.decoder).requires_grad_(False)
 
     @property
+    def fine_tuned_as_two(self) -> bool:
+        """Whether the task is one of fine-tuning, and reads both granularities as the paper has it for two encoders."""
+        three = self.settings["granularity"] == "both" and self.settings["classifiers"] == "three"
+        return three and not self.task.vocabulary and self.task.name != "none"
+
+    @property
     def columns(self) -> tuple[str, ...]:
         """As `Bert.columns`; tags and spans read the coarse token that covers each fine one."""
-        beside = self.task.name in ("tag", "span") and self.settings["granularity"] == "both"
+        beside = self.fine_tuned_as_two and not self.task.pooled
         return super().columns + (("coarse_index",) if beside else ())
 
     @property
@@ -147,7 +196,7 @@ class Ambert(Bert):
         name, granularity = self.task.name, self.settings["granularity"]
         if granularity != "both":
             return ("coarse_mlm",) if granularity == "coarse" and self.task.vocabulary else self.task.parts
-        if self.task.pooled:
+        if self.task.pooled and self.fine_tuned_as_two:
             return name, f"{name}_fine", f"{name}_coarse", "agreement"
         return ("mlm", "coarse_mlm") if self.task.vocabulary else self.task.parts
 
@@ -168,17 +217,19 @@ class Ambert(Bert):
             return self._coarse_alone(batch)
         fine, coarse = self.encode_both(batch)
         if self.task.pooled:
-            return self._fine_tune(fine[:, 0], coarse[:, 0], batch)
-        if self.task.name in ("tag", "span"):
+            if self.fine_tuned_as_two:
+                return self._fine_tune(fine[:, 0], coarse[:, 0], batch)
+            return self.task.run(self, fine, _pool(self.bert.pooler, fine[:, 0]), batch)
+        if self.fine_tuned_as_two:
             need(batch, ("coarse_index",), f"model {self.kind!r}")
             index = batch["coarse_index"].long()[..., None].expand(-1, -1, coarse.shape[-1])
-            return self.task.run(self, torch.cat([fine, coarse.gather(1, index)], -1), None, batch)
+            fine = torch.cat([fine, coarse.gather(1, index)], -1)
         output = self.task.run(self, fine, None, batch)
         if self.task.vocabulary:
             predict_tokens(
                 output, "coarse_mlm", self._coarse_tokens, coarse, row_labels(batch, "coarse_mlm_labels")
             )
-        else:
+        elif self.task.name == "none":
             output.logits["coarse_hidden"] = coarse
         return output
 

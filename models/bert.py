@@ -7,6 +7,7 @@ a saved folder loads there, too. What a model is beyond its weights stands in `c
 from __future__ import annotations
 
 import math
+from collections.abc import Mapping
 from contextlib import nullcontext
 from typing import Any, ClassVar
 
@@ -89,6 +90,11 @@ class Bert(BertPreTrainedModel):
                 f"model {cls.kind!r} has no task {settings['task']!r}; its tasks: {', '.join(cls.tasks)}"
             )
         return settings
+
+    @classmethod
+    def kept(cls, saved: Mapping[str, Any], given: Mapping[str, Any]) -> dict[str, Any]:
+        """Of the settings that a checkpoint was saved with the options that hold beside those now given."""
+        return {name: value for name, value in saved.items() if name in cls.options and name not in given}
 
     @staticmethod
     def check_number(name: str, value: object, most: float) -> None:

@@ -172,7 +172,7 @@ def _configure(
     if name not in list(MODELS):  # which compares: what a file says may be anything
         raise CheckpointError(f"model is {name!r}, expected one of {', '.join(MODELS)}")
     kind = MODELS[name]
-    kept = {key: value for key, value in saved.items() if key == "task" or key in kind.options}
+    kept = kind.kept(saved, options)
     config.treegraft = {**kept, **options, "model": name, "task": task or saved.get("task", "none")}
     if config.treegraft["task"] in ("classify", "tag"):
         if labels is not None:

@@ -149,8 +149,8 @@ class Recipe(Section):
     options: dict[str, Any] = {}
     """Options of the model, switches of ablations; default: those that `init` was saved with, but for `lm`. kbert:
     `graph`, `soft_positions`, `visible_matrix`; unilm: `lm`, `types`; sgnet: `direction`, `alpha`, `aggregation`,
-    `softmax`; ambert: `variant`, `granularity`, `agreement` (0.01 where masked tokens alone taught small
-    weights)."""
+    `softmax`; ambert: `variant`, `granularity`, `classifiers`, `agreement` (0.01 where masked tokens alone taught small
+    weights; variant `hybrid` has none)."""
     init: Name | None = None
     """Checkpoint to begin from: a folder (such as `model` in the `out` of another run) or an id on the hub."""
     new: New | None = None

@@ -245,6 +245,8 @@ def test_the_whole_of_a_recipe(home: Path, name: str, variant: str) -> None:
         changes += [
             f"options.variant={variant}" if pretraining else f"init=out/runs/{variant}-pretrain/model"
         ]
+        if (name, variant) == ("ambert-reviews", "hybrid"):
+            changes.append("options.agreement=null")
     words = [word for change in changes for word in ("--set", change)]
     recipe = load_recipe(path, [one.replace("=out/", f"={home}/out/") for one in changes])
     before = untrained(recipe)

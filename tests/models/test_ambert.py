@@ -26,10 +26,33 @@ def batch_of(seed: int, count: int = 4):
     return coarse_batch([make_row(rng, "pretrain", GROUPS, "a#0", most_words=6) for _ in range(count)])
 
 
+THREE = ("classify", "regress", "tag", "span", "choice")
+"""Tasks that `classifiers: three` fine-tunes."""
+
+
 def made(task="none", variant="shared", **settings):
     torch.manual_seed(0)
     settings.setdefault("coarse_vocab_size", COARSE)
     return checkpoint.new(tiny(), "ambert", task, variant=variant, **settings).eval()
+
+
+LABELS = {
+    "classify": lambda batch: {"label": torch.tensor([2, 0, 1, 1])},
+    "regress": lambda batch: {"label_score": torch.tensor([0.0, 2, 1, 4])},
+    "choice": lambda batch: {"choices": torch.tensor([0, 0, 1, 1]), "label": torch.tensor([1, 0])},
+    "tag": lambda batch: {
+        "token_labels": torch.where(batch["sequence_id"] > 0, batch["input_ids"] % 3, -100)
+    },
+    "span": lambda batch: {
+        "answer_start": torch.tensor([0, 1, 0, 1]),
+        "answer_stop": torch.tensor([1, 2, 1, 2]),
+    },
+    "mlm": lambda batch: {
+        "mlm_labels": torch.where(batch["sequence_id"] > 0, batch["input_ids"] % 3, -100),
+        "coarse_mlm_labels": torch.where(batch["coarse_sequence_id"] > 0, 7, -100),
+    },
+}
+"""Of a batch of four rows, by task."""
 
 
 def coarse_numbers(batch):
@@ -120,7 +143,7 @@ def test_tokens_are_predicted_from_their_own_embeddings():
 
 @pytest.mark.parametrize("variant", VARIANTS)
 def test_fine_tuning_adds_up_three_losses_and_the_distance(variant):
-    model = made("classify", variant=variant, labels=["a", "b", "c"], agreement=0.5)
+    model = made("classify", variant=variant, labels=["a", "b", "c"], agreement=0.5, classifiers="three")
     batch, label = batch_of(4), torch.tensor([2, 0, -100, 1])
     weight = torch.tensor([1.0, 1, 1, 0])
     output = model({**batch, "label": label, "row_weight": weight})
@@ -140,28 +163,58 @@ def test_fine_tuning_adds_up_three_losses_and_the_distance(variant):
     torch.testing.assert_close(output.loss, sum(losses) + 0.5 * distance.float())
     torch.testing.assert_close(output.logits["classify"], scores[2])
     assert set(output.parts) == {"classify", "classify_fine", "classify_coarse", "agreement"}
+    unweighed = made("classify", labels=["a", "b", "c"], agreement=0.0)
+    assert unweighed({**batch, "label": label}).parts["agreement"] > 0
+
+
+@pytest.mark.parametrize("task", THREE)
+def test_hybrid_is_fine_tuned_as_bert(task):
+    """One head over the first sequence of two that are end to end (section 3.4): no second loss, no agreement."""
+    model, batch = made(task, variant="hybrid", labels=["a", "b", "c"]), batch_of(4)
+    assert model.settings["classifiers"] == "one" and model.settings["agreement"] is None
+    assert model.parts == model.task.parts and "coarse_index" not in model.columns
+    batch |= LABELS[task](batch)
+    output = model(batch)
+    fine, _ = model.encode_both(batch)
+    if model.task.pooled:
+        pooled = torch.tanh(model.bert.pooler.dense(fine[:, 0]))
+        scores = {task: model.classifier(pooled) if task == "classify" else model.classifier(pooled)[:, 0]}
+    else:
+        scores = {"tag": model.classifier(fine)} if task == "tag" else {}
+    if task == "span":
+        both = model.qa_outputs(fine).masked_fill(
+            (batch["sequence_id"] == 0)[..., None], output.logits["start"].min()
+        )
+        scores = dict(zip(("start", "stop"), both.unbind(-1), strict=True))
+    torch.testing.assert_close(output.logits, scores)
+    assert set(output.parts) == set(model.parts)
+    torch.testing.assert_close(output.loss, sum(output.parts.values()))
+    other = {**batch, "coarse_input_ids": (batch["coarse_input_ids"] + 1) % COARSE}
+    assert not torch.allclose(model(other).loss, output.loss), "coarse tokens are seen all the same"
+
+
+def test_a_checkpoint_goes_on_as_another_variant(tmp_path):
+    """What it was saved with of the agreement is kept where there is one, and is in nobody's way where there is none."""
+    checkpoint.save(made("mlm", agreement=0.25), tmp_path / "shared")
     assert (
-        made("classify", labels=["a", "b", "c"], agreement=0.0)({**batch, "label": label}).parts["agreement"]
-        > 0
+        checkpoint.load(tmp_path / "shared", task="classify", labels=["a", "b"]).settings["agreement"] == 0.25
     )
+    one = checkpoint.load(tmp_path / "shared", task="classify", labels=["a", "b"], variant="hybrid")
+    assert one.settings["agreement"] is None and one.parts == ("classify",)
+    checkpoint.save(made("mlm", variant="hybrid"), tmp_path / "hybrid")
+    three = checkpoint.load(tmp_path / "hybrid", task="classify", labels=["a", "b"], classifiers="three")
+    assert three.settings["agreement"] == 1.0 and len(three.parts) == 4
+    checkpoint.save(three, tmp_path / "three")
+    assert checkpoint.load(tmp_path / "three").parts == three.parts
+    fine = checkpoint.load(tmp_path / "hybrid", task="classify", granularity="fine", agreement=0.01)
+    assert fine.parts == ("classify",), "an ablation takes the recipe as it is"
 
 
 @pytest.mark.parametrize("variant", VARIANTS)
-@pytest.mark.parametrize("task", ["regress", "choice", "tag", "span", "mlm", "classify"])
+@pytest.mark.parametrize("task", [*THREE, "mlm"])
 def test_every_task_trains_every_weight_it_uses(task, variant):
     model, batch = made(task, variant=variant, labels=["a", "b", "c"]), batch_of(5)
-    some = torch.where(batch["sequence_id"] > 0, batch["input_ids"] % 3, -100)
-    labels = {
-        "classify": {"label": torch.tensor([2, 0, 1, 1])},
-        "regress": {"label_score": torch.tensor([0.0, 2, 1, 4])},
-        "choice": {"choices": torch.tensor([0, 0, 1, 1]), "label": torch.tensor([1, 0])},
-        "tag": {"token_labels": some},
-        "span": {"answer_start": torch.tensor([0, 1, 0, 1]), "answer_stop": torch.tensor([1, 2, 1, 2])},
-        "mlm": {
-            "mlm_labels": some,
-            "coarse_mlm_labels": torch.where(batch["coarse_sequence_id"] > 0, 7, -100),
-        },
-    }[task]
+    labels = LABELS[task](batch)
     output = model({**batch, **labels})
     output.loss.backward()
     assert output.loss.isfinite()
@@ -203,6 +256,16 @@ def test_saved_and_loaded_it_is_the_same(tmp_path):
         ({"coarse_vocab_size": None}, "coarse_vocab_size is None.*dataset's metadata"),
         ({"variant": "both"}, "variant is 'both', expected one of shared, combo, hybrid"),
         ({"agreement": -1}, "agreement is -1"),
+        ({"classifiers": "two"}, "classifiers is 'two', expected one of three, one"),
+        ({"classifiers": "one", "variant": "combo"}, "fine tokens of variant 'combo' see no coarse ones"),
+        (
+            {"variant": "hybrid", "agreement": 0.01},
+            "agreement is 0.01, and one classifier has none to agree with",
+        ),
+        (
+            {"variant": "hybrid", "classifiers": "three", "agreement": "x"},
+            "agreement is 'x', expected a number",
+        ),
         ({"task": "pretrain"}, "no task 'pretrain'"),
     ],
 )
