@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-import importlib.util
 import json
 import os
-from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
 from typing import Annotated
 
 import typer
+
+from models.with_torch import need_torch, quiet, torch_said
 
 app = typer.Typer()
 
@@ -18,11 +17,6 @@ _TASKS = {
     "pretrain": ("mlm", "nsp", "pretrain"),
     "finetune": ("mlm", "classify", "regress", "tag", "span", "choice"),
 }
-
-_MEMORY = ("DefaultCPUAllocator", "Storage size calculation overflowed")
-"""In what torch says when a processor's memory does not suffice."""
-_PEER = ("onnection closed by peer", "onnection reset by peer", "remote process exited")
-"""In what gloo and nccl say when another process is gone."""
 
 RecipePath = Annotated[
     Path, typer.Argument(help="YAML recipe; relative paths in it count from its own folder.")
@@ -42,10 +36,6 @@ Overwrite = Annotated[
         "--overwrite", help="Begin anew: delete what a run left in the folder, once all could be opened."
     ),
 ]
-
-
-class MissingError(ValueError):
-    """What a command needs is not installed."""
 
 
 @app.command()
@@ -158,13 +148,13 @@ def evaluate_(
 
     Of masked tokens predictions.jsonl shows each with the 5 best in its place, in the first 1,000 rows.
     """
-    _need_torch()
+    need_torch()
     from rich.console import Console
 
     from models.train.evaluating import run
     from models.train.reading import load_recipe
 
-    _quiet()
+    quiet()
     given = {
         "threshold": threshold,
         "max_answer_length": max_answer_length,
@@ -172,7 +162,7 @@ def evaluate_(
         "scheme": scheme,
     }
     scores = [f"scores.{name}={json.dumps(value)}" for name, value in given.items() if value is not None]
-    with _torch_said():
+    with torch_said():
         run(
             load_recipe(recipe, [*(set_ or ()), *scores], out),
             split,
@@ -236,13 +226,13 @@ def generate_(
 
     Rows are read --set batch.rows=64 at a time, which changes no text.
     """
-    _need_torch()
+    need_torch()
     from rich.console import Console
 
     from models.train.generating import run
     from models.train.reading import load_recipe
 
-    _quiet()
+    quiet()
     settings = {
         "beam_size": beam_size,
         "length_penalty": length_penalty,
@@ -252,7 +242,7 @@ def generate_(
         "n_best": n_best,
     }
     said, err = (Console(stderr=e, markup=False, emoji=False, highlight=False) for e in (False, True))
-    with _torch_said():
+    with torch_said():
         run(load_recipe(recipe, set_ or (), out), split, model, settings, said, err)
 
 
@@ -273,7 +263,7 @@ def recipe_(
 
 
 def _train(command: str, path: Path, changes: list[str] | None, out: str | None, overwrite: bool) -> None:
-    _need_torch()
+    need_torch()
     from rich.console import Console
 
     from models.train.folder import check_free
@@ -291,50 +281,11 @@ def _train(command: str, path: Path, changes: list[str] | None, out: str | None,
         if not overwrite:
             check_free(Path(recipe.out), recipe)
         with console.status("loading torch and transformers"):  # on a terminal alone
-            _quiet()
+            quiet()
             from models.train.loop import train
-        with _torch_said():
+        with torch_said():
             made = train(recipe, console, overwrite=overwrite)
     except RecipeError as error:
         raise RecipeError(f"recipe {path}: {error}") from None
     if os.environ.get("RANK", "0") == "0":
         Console(markup=False, emoji=False, highlight=False, soft_wrap=True).print(f"trained model: {made}")
-
-
-@contextmanager
-def _torch_said() -> Iterator[None]:
-    """Of torch's errors, those that are no fault of the program, as what they mean; others go on as they are."""
-    try:
-        yield
-    except RuntimeError as error:
-        first = (str(error).splitlines() or [""])[0]
-        # Torch's, which may not be loaded yet, of GPUs; and what its processors' code says.
-        if type(error).__name__ == "OutOfMemoryError" or any(sign in first for sign in _MEMORY):
-            cure = "Lower batch.rows (of generate also --beam-size), or raise batch.accumulate"
-            raise MemoryError(f"{first.rstrip('.')}. {cure}") from None
-        if first.startswith("DataLoader worker"):  # torch's handler raises it wherever the program is
-            raise OSError(
-                f"a process that reads ahead was killed or crashed ({first}): often memory ran out, of the machine or "
-                "in /dev/shm; take fewer `workers`, or none. Training goes on from its last checkpoint when it is run "
-                "again"
-            ) from None
-        if any(sign in first for sign in _PEER):
-            raise OSError(
-                "another process of the run ended: what it said tells why. Training goes on from its last checkpoint "
-                "when it is run again"
-            ) from None
-        raise
-
-
-def _need_torch() -> None:
-    """Raise MissingError unless there is torch."""
-    if importlib.util.find_spec("torch") is None or importlib.util.find_spec("transformers") is None:
-        raise MissingError("training needs torch and transformers: pip install 'treegraft[train]'")
-
-
-def _quiet() -> None:
-    """Transformers is told to be quiet."""
-    from transformers.utils import logging
-
-    logging.disable_progress_bar()  # one for every file that is read or written
-    logging.set_verbosity_error()  # the run itself says which weights are new

@@ -12,7 +12,7 @@ import torch
 from torch import Tensor, distributed
 
 from models.bert import Bert
-from models.bert_batch import need_columns
+from models.bert_batch import Batch, need_columns
 from models.collate.collator import Collator
 from models.evaluate.measure import Measure, Scores
 from models.evaluate.options import Options
@@ -74,16 +74,15 @@ def predict(
     """
     ranks = ranks or Ranks()
     need_columns(measure.columns, split.columns, "evaluation")
-    device = next(model.parameters()).device
     apart = dataclasses.replace(collator, pack=None)
     losses, tables = _Losses(), []
     training = model.training
     model.eval()
     try:
         for batch, rows in in_order(
-            split, apart, device, divided(batch_size, ranks), grouping, ranks, workers
+            model, split, apart, divided(batch_size, ranks), grouping, ranks, workers
         ):
-            with torch.autocast(device.type, torch.bfloat16, enabled=precision == "bf16"):
+            with torch.autocast(model.device.type, torch.bfloat16, enabled=precision == "bf16"):
                 output = model(batch)
             losses.add(output)
             read = measure.read(output, model.labelled(batch), rows, options)
@@ -99,16 +98,28 @@ def divided(batch_size: int, ranks: Ranks) -> int:
     return -(-batch_size // ranks.count) * ranks.count
 
 
+def moved(model: Bert, batch: Batch, device: torch.device) -> Batch:
+    """The batch on the device where the model runs, held against the model before it goes there: a number that leaves a
+    GPU is waited for, so a model looks at no batch there. What is pinned is copied without a wait.
+
+    Raises BatchError where it does not fit (`Bert.check`).
+    """
+    if device.type == "cpu":
+        return batch  # the model looks at it
+    model.check(batch)
+    return {name: tensor.to(device, non_blocking=True) for name, tensor in batch.items()}
+
+
 def in_order(
+    model: Bert,
     split: Split,
     collator: Collator,
-    device: torch.device,
     batch_size: int,
     grouping: Grouping | None,
     ranks: Ranks,
     workers: int,
-) -> Iterator[tuple[dict[str, Tensor], Rows]]:
-    """This rank's share of all rows of a split as they lie, once: batches on the device, with the rows of each."""
+) -> Iterator[tuple[Batch, Rows]]:
+    """This rank's share of all rows of a split as they lie, once: batches where the model is, with the rows of each."""
     loader = Loader(
         split,
         batch_size,
@@ -120,7 +131,7 @@ def in_order(
         workers=workers,
     )
     for batch, rows in loader:
-        yield {name: tensor.to(device, non_blocking=True) for name, tensor in batch.items()}, rows
+        yield moved(model, batch, model.device), rows
 
 
 def collected(own: pa.Table, ranks: Ranks) -> pa.Table:

@@ -20,6 +20,7 @@ from models.evaluate.texts import text_scores
 from models.generate.search import Generated, Search, generate
 from models.generate.spelling import Speller
 from models.ranks import Ranks
+from models.stream.batches import Grouping
 from models.stream.rows import Rows
 from models.stream.shards import Split
 from models.unilm import UniLM
@@ -46,6 +47,7 @@ def write_targets(
     speller: Speller,
     *,
     batch_size: int = 32,
+    grouping: Grouping | None = None,
     ranks: Ranks | None = None,
     precision: Literal["fp32", "bf16"] = "fp32",
     workers: int = 0,
@@ -56,6 +58,7 @@ def write_targets(
     Args:
         split: opened with `source_columns` its dataset.
         batch_size: rows over all processes; of like lengths, so that few steps and little padding are wasted.
+        grouping: batches of other sizes instead.
         tell: called with the number of rows that this process has done, batch by batch.
 
     Returns:
@@ -66,12 +69,11 @@ def write_targets(
         BatchError: what `generate` and `check_room` raise.
     """
     ranks = ranks or Ranks()
-    device = next(model.parameters()).device
     collator, size = Collator(columns=FINE), divided(batch_size, ranks)
-    alike = Buckets(_ANY, rows=size, column=collator.length_column)
+    alike = grouping or Buckets(_ANY, rows=size, column=collator.length_column)
     tables = []
-    for batch, rows in in_order(split, collator, device, size, alike, ranks, workers):
-        with torch.autocast(device.type, torch.bfloat16, enabled=precision == "bf16"):
+    for batch, rows in in_order(model, split, collator, size, alike, ranks, workers):
+        with torch.autocast(model.device.type, torch.bfloat16, enabled=precision == "bf16"):
             found = generate(model, batch, search)
         table = _table(rows, found, speller).filter(pa.array(rows.weight > 0))
         tables.append(table)

@@ -129,7 +129,7 @@ def make_buckets(recipe: Recipe, collator: Collator, look: bool = False) -> Buck
 
 
 def batches_of_look(recipe: Recipe, collator: Collator) -> dict[str, Any]:
-    """Arguments of `evaluate` by which its batches are no larger than pieces of a step."""
+    """Arguments of `evaluate` and `write_targets` by which their batches are no larger than pieces of a step."""
     rows = -(-(recipe.batch.rows or 32) // recipe.batch.accumulate)
     return {"batch_size": rows, "grouping": make_buckets(recipe, collator, look=True)}
 

@@ -8,12 +8,14 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
+import pyarrow as pa
 import pyarrow.compute as pc
 from rich.console import Console
 from rich.progress import BarColumn, Progress, TextColumn, TimeRemainingColumn
+from rich.table import Table
 
 from corpora import files
-from models.bert_batch import BatchError
+from models.collate.collator import Collator
 from models.evaluate.evaluation import METRICS, write
 from models.evaluate.measure import Result
 from models.generate.search import Search, able
@@ -21,13 +23,23 @@ from models.generate.spelling import Speller
 from models.generate.split import room_of, scores_of, source_columns, write_targets
 from models.ranks import joined
 from models.stream.open import open_split
-from models.train.evaluating import asked, shown, trained
+from models.train.data import batches_of_look
 from models.train.parts import same_tokens
 from models.train.reading import RecipeError
 from models.train.recipe import Recipe
 from models.train.state import read_tokenizer
+from models.train.trained import Asked, asked, fitting, shown, trained
 
 GENERATED = "generated.jsonl"
+_SETTINGS = (
+    "beam_size",
+    "length_penalty",
+    "max_target_length",
+    "min_length",
+    "no_repeat_ngram_size",
+    "n_best",
+)
+"""Of the search, those that metrics.json tells."""
 
 
 def run(
@@ -50,30 +62,24 @@ def run(
         RecipeError: no split is named; there is no trained model, or none that generates; model and dataset do not
             fit; or what `Search`, `open_split` and `load` raise, ValueErrors all of them.
     """
-    source, split = asked(recipe, split, model)
+    wanted = asked(recipe, split, model)
     with joined(recipe.threads, recipe.deterministic) as ranks:
-        loaded, switched = trained(recipe, source)
+        loaded, switched = trained(recipe, wanted)
         try:
             writer = able(loaded.to(ranks.device))
         except ValueError as error:
-            raise RecipeError(f"{source}: {error} in the recipe, and train it") from None
-        folder = recipe.data.folder_of_dev
-        metadata = open_split(folder, split, ("id",)).metadata
-        try:
-            rows = open_split(folder, split, source_columns(metadata))
+            raise RecipeError(f"{wanted.source}: {error} in the recipe, and train it") from None
+        metadata = open_split(wanted.folder, wanted.split, ("id",)).metadata
+        with fitting():
+            rows = open_split(wanted.folder, wanted.split, source_columns(metadata))
             writer.check_dataset(metadata)
-            same_tokens(source, folder)
+            same_tokens(wanted.source, wanted.folder)
             most, told = room_of(writer, rows, settings.get("max_target_length"))
             beyond = tuple(range(metadata["vocab_size"], writer.config.vocab_size))  # of no token
             search = Search.of(
                 metadata["special_ids"], forbidden=beyond, **{**settings, "max_target_length": most}
             )
-            serialized = read_tokenizer(source) or read_tokenizer(folder)
-            if serialized is None:
-                raise RecipeError(
-                    f"neither {source} nor {folder} has a tokenizer.json, which makes text of tokens"
-                )
-            speller = Speller(serialized)
+            speller = _speller(wanted)
             for line in (switched, told):
                 if line and ranks.first:
                     err.print(line, soft_wrap=True)
@@ -84,60 +90,57 @@ def run(
                     rows,
                     search,
                     speller,
-                    batch_size=recipe.batch.rows or 32,
                     ranks=ranks,
                     precision=recipe.precision,
                     workers=recipe.workers,
                     tell=tell,
+                    **batches_of_look(recipe, Collator.of(writer)),
                 )
             seconds = time.perf_counter() - began
-        except BatchError as error:
-            raise RecipeError(str(error)) from error
         result = Result(scores_of(table, speller) if ranks.first else {}, table)
         if ranks.first:
-            _tell(result, recipe, search, {"model": source, "folder": folder, "split": split}, seconds, out)
+            facts = {"model": wanted.source, "folder": wanted.folder, "split": wanted.split}
+            facts |= _counted(table) | {name: getattr(search, name) for name in _SETTINGS}
+            place = str(Path(recipe.out) / f"generate-{wanted.split}")
+            write(result, place, facts, GENERATED)
+            for line in _lines(result, facts, place, seconds):
+                out.print(line, soft_wrap=isinstance(line, str))
     return result
 
 
-def _tell(
-    result: Result, recipe: Recipe, search: Search, facts: dict[str, Any], seconds: float, out: Console
-) -> None:
-    """Write the files, and show what is in them."""
-    table = result.predictions
-    wanted = pc.sum(pc.is_valid(table["reference"])).as_py()
-    cut = pc.sum(table["target_cut"]).as_py()
-    unended = sum(not found[0]["ended"] for found in table["hypotheses"].to_pylist() if found)
-    names = (
-        "beam_size",
-        "length_penalty",
-        "max_target_length",
-        "min_length",
-        "no_repeat_ngram_size",
-        "n_best",
-    )
-    facts |= {"rows": len(table), "references": wanted, "targets_cut": cut, "unended": unended}
-    facts |= {name: getattr(search, name) for name in names}
-    folder = str(Path(recipe.out) / f"generate-{facts['split']}")
-    write(result, folder, facts, GENERATED)
-    scored = "" if wanted else "; there are no targets to compare with, so no scores"
-    on = f"{facts['folder']} ({facts['split']})"
-    out.print(f"{facts['model']} on {on}, {len(table):,} rows{scored}", soft_wrap=True)
-    if wanted:
-        out.print(shown(result.scores))
+def _speller(wanted: Asked) -> Speller:
+    """What makes text of tokens. Raises RecipeError where neither the model nor the dataset says how."""
+    serialized = read_tokenizer(wanted.source) or read_tokenizer(wanted.folder)
+    if serialized is None:
+        raise RecipeError(
+            f"neither {wanted.source} nor {wanted.folder} has a tokenizer.json, which makes text of tokens"
+        )
+    return Speller(serialized)
+
+
+def _counted(table: pa.Table) -> dict[str, int]:
+    """How many rows there are, and of what kind."""
+    return {
+        "rows": len(table),
+        "references": pc.sum(pc.is_valid(table["reference"])).as_py(),
+        "targets_cut": pc.sum(table["target_cut"]).as_py(),
+        "unended": sum(not found[0]["ended"] for found in table["hypotheses"].to_pylist() if found),
+    }
+
+
+def _lines(result: Result, facts: dict[str, Any], place: str, seconds: float) -> Iterator[str | Table]:
+    """What is told of the texts."""
+    rows, cut, unended = facts["rows"], facts["targets_cut"], facts["unended"]
+    scored = "" if facts["references"] else "; there are no targets to compare with, so no scores"
+    yield f"{facts['model']} on {facts['folder']} ({facts['split']}), {rows:,} rows{scored}"
+    if facts["references"]:
+        yield shown(result.scores)
     if cut:
-        out.print(
-            f"{cut:,} rows hold their target cut (encode.seq2seq.max_target); it is compared with whole",
-            soft_wrap=True,
-        )
+        yield f"{cut:,} rows hold their target cut (encode.seq2seq.max_target); it is compared with whole"
     if unended:
-        out.print(
-            f"{unended:,} texts were cut at {search.max_target_length:,} tokens (max_target_length)",
-            soft_wrap=True,
-        )
-    out.print(f"{len(table):,} rows in {seconds:,.1f} s, {len(table) / max(seconds, 1e-9):,.1f} rows/s")
-    out.print(
-        f"texts: {files.join(folder, GENERATED)} · scores: {files.join(folder, METRICS)}", soft_wrap=True
-    )
+        yield f"{unended:,} texts were cut at {facts['max_target_length']:,} tokens (max_target_length)"
+    yield f"{rows:,} rows in {seconds:,.1f} s, {rows / max(seconds, 1e-9):,.1f} rows/s"
+    yield f"texts: {files.join(place, GENERATED)} · scores: {files.join(place, METRICS)}"
 
 
 @contextmanager

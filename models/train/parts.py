@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import json
 import math
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -191,7 +191,7 @@ def tokens_of(source: str) -> dict[str, int] | None:
             if isinstance(found, dict) and all(isinstance(number, int) for number in found.values()):
                 return found
         if (body := _read(source, WORDS)) is not None:
-            return _numbered(body.decode("utf-8"))
+            return _numbered(token_names(body, "strict"))
     except (OSError, ValueError, KeyError, TypeError, RecursionError):
         pass
     return None
@@ -202,13 +202,18 @@ def _coarse_tokens_of(dataset: str) -> dict[str, int] | None:
     path = files.join(dataset, _COARSE)
     if not files.exists(path):
         return None
-    return _numbered(files.read_bytes(path).decode("utf-8", "backslashreplace"))
+    return _numbered(token_names(files.read_bytes(path)))
 
 
-def _numbered(text: str) -> dict[str, int]:
-    """Tokens, one a line, and their numbers."""
-    lines = text.replace("\r\n", "\n").removesuffix("\n")
-    return {token: number for number, token in enumerate(lines.split("\n"))}
+def token_names(body: bytes, errors: str = "backslashreplace") -> list[str]:
+    """Tokens of a file that has one a line, in their order. Bytes that are no UTF-8 are spelled out, or with `errors`
+    strict raise UnicodeDecodeError."""
+    text = body.decode("utf-8", errors).replace("\r\n", "\n")
+    return text.removesuffix("\n").split("\n")
+
+
+def _numbered(tokens: Sequence[str]) -> dict[str, int]:
+    return {token: number for number, token in enumerate(tokens)}
 
 
 def _read(source: str, name: str) -> bytes | None:

@@ -11,6 +11,7 @@ import pytest
 import torch
 
 from models import commands
+from models.with_torch import MissingError, torch_said
 
 
 def test_the_command_line_finds_the_room():
@@ -26,7 +27,7 @@ def test_torch_is_loaded_by_none_of_it():
 
 def test_without_torch_the_line_is_named_that_installs_it(monkeypatch, tmp_path):
     monkeypatch.setattr(importlib.util, "find_spec", lambda name: None)
-    with pytest.raises(commands.MissingError, match=r"pip install 'treegraft\[train\]'"):
+    with pytest.raises(MissingError, match=r"pip install 'treegraft\[train\]'"):
         commands.pretrain(tmp_path / "recipe.yaml")
 
 
@@ -128,5 +129,5 @@ def test_errors_of_torch_that_are_no_faults_are_told(
 
 
 def test_other_errors_of_torch_keep_their_traceback():
-    with pytest.raises(RuntimeError, match="shapes"), commands._torch_said():
+    with pytest.raises(RuntimeError, match="shapes"), torch_said():
         raise RuntimeError("shapes do not fit")

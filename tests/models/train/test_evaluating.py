@@ -5,6 +5,7 @@ from __future__ import annotations
 import io
 import json
 import shutil
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -13,6 +14,7 @@ import torch
 from rich.console import Console
 
 from models import checkpoint, commands
+from models.evaluate import predict
 from models.evaluate.evaluation import columns_of, evaluate
 from models.evaluate.measure import Result
 from models.evaluate.options import Options
@@ -128,6 +130,44 @@ def test_a_head_of_other_labels_serves_none(datasets: Datasets, tmp_path: Path) 
     after, said = recipes.run(tmp_path / "other", **keys, init=other)
     assert "begun anew: classifier.bias, classifier.weight" in said
     assert checkpoint.load(after / "model").config.id2label == dict(enumerate(labels))
+
+
+@pytest.mark.parametrize("batch, most", [({"rows": 8, "accumulate": 4}, 2), ({"tokens": 600}, None)])
+def test_batches_are_those_of_looks_and_change_no_score(
+    datasets: Datasets,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    batch: dict[str, int],
+    most: int | None,
+) -> None:
+    """A recipe that learns in pieces, for memory, or by tokens, is evaluated so."""
+    sizes: list[torch.Size] = []
+    in_order = predict.in_order
+
+    def counted(*given: Any) -> Iterator[Any]:
+        for one, rows in in_order(*given):
+            sizes.append(one["input_ids"].shape)
+            yield one, rows
+
+    keys = {"task": "tag", "data": {"folder": str(datasets["tag"]), "dev": "train"}, "optim": {"steps": 1}}
+    recipes.run(tmp_path, **keys)
+    told, predictions, _ = evaluated(recipes.recipe(tmp_path, **keys, batch={"rows": 64}))
+    monkeypatch.setattr(predict, "in_order", counted)
+    again, same, _ = evaluated(recipes.recipe(tmp_path, **keys, batch=batch))
+    assert len(sizes) > 2
+    assert all(rows == most if most else rows * width <= 600 for rows, width in sizes[:-1])
+    assert same == predictions and again["scores"] == pytest.approx(told["scores"], abs=1e-6)
+
+
+def test_lists_of_tokens_may_have_ends_of_lines_of_two_characters(datasets: Datasets, tmp_path: Path) -> None:
+    data = tmp_path / "data"
+    shutil.copytree(datasets["pretrain"], data)
+    keys = {"task": "mlm", "data": {"folder": str(data), "dev": "train"}, "optim": {"steps": 1}}
+    recipes.run(tmp_path, **keys)
+    predictions = evaluated(recipes.recipe(tmp_path, **keys))[1]
+    (data / "tokens.txt").write_bytes((data / "tokens.txt").read_bytes().replace(b"\n", b"\r\n"))
+    assert evaluated(recipes.recipe(tmp_path, **keys))[1] == predictions
+    assert isinstance(predictions[0]["tokens"][0]["token"], str)
 
 
 def test_two_processes_count_each_row_once(datasets: Datasets, tmp_path: Path) -> None:

@@ -17,14 +17,15 @@ from rich.console import Console
 from models import checkpoint
 from models.collate.collator import Collator
 from models.evaluate.texts import text_scores
-from models.generate.search import Search, generate
+from models.generate import split as split_of
+from models.generate.search import Generated, Search, generate
 from models.generate.spelling import Speller
 from models.stream.loader import Loader
 from models.stream.open import open_split
 from models.train.evaluating import run as run_evaluate
 from models.train.generating import run
 from models.train.reading import RecipeError
-from models.train.recipe import Recipe
+from models.train.recipe import BatchSize, Recipe
 from models.unilm import UniLM
 from tests.integration.running import preprocess
 from tests.models.datasets import SAMPLES, Datasets
@@ -76,7 +77,9 @@ def preprocessed(tmp_path: Path) -> Preprocessed:
     return made
 
 
-def test_texts_are_those_of_each_row_alone_whatever_the_batches(datasets: Datasets, tmp_path: Path) -> None:
+def test_texts_are_those_of_each_row_alone_whatever_the_batches(
+    datasets: Datasets, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     data = datasets["seq2seq"]
     recipe = untrained(tmp_path, data)
     how: dict[str, Any] = {"beam_size": 3, "n_best": 2, "length_penalty": 0.7, "max_target_length": 9}
@@ -98,9 +101,24 @@ def test_texts_are_those_of_each_row_alone_whatever_the_batches(datasets: Datase
         scores = torch.tensor([[one["score"] for one in row["hypotheses"]]])
         torch.testing.assert_close(scores, found.score, atol=1e-4, rtol=0)
 
-    for size in (1, 3, 64):
-        other = recipe.model_copy(update={"batch": recipe.batch.model_copy(update={"rows": size})})
+    sizes: list[torch.Size] = []
+    search_of = split_of.generate
+
+    def counted(model: UniLM, batch: dict[str, torch.Tensor], search: Search) -> Generated:
+        sizes.append(batch["input_ids"].shape)
+        return search_of(model, batch, search)
+
+    monkeypatch.setattr(split_of, "generate", counted)
+    for size, within in (
+        ({"rows": 1}, lambda rows, width: rows == 1),
+        ({"rows": 6, "accumulate": 2}, lambda rows, width: rows <= 3),
+        ({"rows": 64}, lambda rows, width: True),
+        ({"tokens": 512, "accumulate": 2}, lambda rows, width: rows * width <= 256),
+    ):
+        sizes.clear()
+        other = recipe.model_copy(update={"batch": BatchSize(**size)})
         again = generated(other, **how)[1]
+        assert sizes and all(within(*shape) for shape in sizes)
         assert [[x["text"] for x in row["hypotheses"]] for row in again] == [
             [x["text"] for x in row["hypotheses"]] for row in rows
         ]

@@ -1,0 +1,115 @@
+"""The trained model of a recipe, as evaluating and generating ask for it: which folder, which split, which options."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from rich.table import Table
+
+from corpora.manifest import read_manifest
+from models import checkpoint
+from models.bert import Bert
+from models.bert_batch import BatchError
+from models.train.facts import grouped, options_of, plain
+from models.train.folder import MODEL, newest
+from models.train.reading import RecipeError
+from models.train.recipe import Recipe
+
+
+@dataclass(frozen=True)
+class Asked:
+    """A model and a split.
+
+    Attributes:
+        source: the model's folder.
+        saved: the model, task and options that its config says it was saved with; nothing where it says none.
+        folder: of the dataset.
+        split: its split.
+    """
+
+    source: str
+    saved: Mapping[str, Any]
+    folder: str
+    split: str
+
+
+def asked(recipe: Recipe, split: str | None, model: str | None) -> Asked:
+    """What is asked for: a split, by default the recipe's `data.dev`, and the folder of a model, by default its own.
+
+    Raises RecipeError where no split is named, no model was trained, or the folder is of none or another model or task.
+    """
+    folder, split = recipe.data.folder_of_dev, split or recipe.data.dev
+    if split is None:
+        there = ", ".join(read_manifest(folder).splits)
+        raise RecipeError(f"no split is named: write data.dev in the recipe, or give --split, one of {there}")
+    source = model or str(Path(recipe.out) / MODEL)
+    if model is None and not Path(source).is_dir():
+        kept = newest(Path(recipe.out))
+        if kept is not None:
+            raise RecipeError(
+                f"{source} is not there: the run stopped after step {int(kept.name[5:]):,}, or is not done; the same "
+                f"training command goes on with it. The model so far: --model {kept}"
+            )
+        raise RecipeError(
+            f"{source} is not there: train the recipe's model first, or name another with --model"
+        )
+    try:
+        saved = getattr(checkpoint.read_config(source), "treegraft", None)
+    except checkpoint.CheckpointError as error:
+        raise RecipeError(str(error)) from error
+    saved = saved if isinstance(saved, Mapping) else {}
+    for key in ("model", "task"):
+        mine, its = getattr(recipe, key), saved.get(key)
+        if its is not None and its != mine:
+            raise RecipeError(
+                f"{source} was saved with {key} {its!r}, the recipe's {key} is {mine!r}: give the recipe that it was "
+                f"trained by, or --set {key}={its}"
+            )
+    return Asked(source, saved, folder, split)
+
+
+def trained(recipe: Recipe, wanted: Asked) -> tuple[Bert, str]:
+    """The model under the recipe's options, and a line that tells which of them it was not trained with: a switch may
+    be turned for an evaluation alone.
+
+    Raises RecipeError where the folder lacks weights of that model: there would be random ones in their place.
+    """
+    source, saved = wanted.source, wanted.saved
+    try:
+        made = checkpoint.load(
+            source, recipe.model, recipe.task, attention=recipe.attention, **recipe.options
+        )
+    except checkpoint.CheckpointError as error:
+        raise RecipeError(str(error)) from error
+    if made.drawn:
+        raise RecipeError(
+            f"{source} has no {', '.join(grouped(made.drawn))} of model {recipe.model!r}, task {recipe.task!r} and the "
+            "recipe's options: train them, or give the options that it was trained with"
+        )
+    other = [
+        f"{name}: {plain(value)} ({plain(saved[name])} in training)"
+        for name, value in options_of(made).items()
+        if saved.get(name, value) != value
+    ]
+    return made, f"options {', '.join(other)}" if other else ""
+
+
+@contextmanager
+def fitting() -> Iterator[None]:
+    """What does not fit the model in here is an error of the recipe."""
+    try:
+        yield
+    except BatchError as error:
+        raise RecipeError(str(error)) from error
+
+
+def shown(scores: Mapping[str, float]) -> Table:
+    """Scores as a table, one a line."""
+    table = Table("score", "")
+    for name, value in scores.items():
+        table.add_row(name, f"{value:.4f}")
+    return table
