@@ -32,6 +32,14 @@ _SAME = (
 """Fields of the policy that the config's `graph` section has under the same name."""
 
 
+def check_room(config: Config) -> None:
+    """Raise ConfigError where rows of the task have no room for what they are to hold."""
+    if config.task == "span":
+        check_span(config.encode)
+    if config.task == "seq2seq":
+        check_seq2seq(config.encode)
+
+
 class Tools:
     """What stage 2 computes with. A pickled copy carries the names only and loads for itself."""
 
@@ -48,10 +56,7 @@ class Tools:
     @staticmethod
     def check(config: Config, config_path: str) -> None:
         """Find a wrong tokenizer, vocabulary, budget or label list before any work. Raises ConfigError."""
-        if config.task == "span":
-            check_span(config.encode)
-        if config.task == "seq2seq":
-            check_seq2seq(config.encode)
+        check_room(config)
         tools = Tools(config, config_path)
         _ = tools.tokenizer, tools.units, tools.policy
         names = config.encode.labels or []

@@ -21,6 +21,7 @@ from pipelines import engine, flow, folders, watched
 from pipelines.config import Config, ConfigError, names_file, resolve
 from pipelines.differences import Facts, differences, listed
 from pipelines.encode.tokenizer import vocabulary_lines
+from pipelines.encode.tools import check_room
 from pipelines.graphs import compiled_graph
 from pipelines.language import UNSPACED, primary_language
 from pipelines.options import Options
@@ -63,6 +64,7 @@ class Vocabularies:
         self._config, self._path, self._options = config, config_path, options
         self.folder = files.join(options.out, FOLDER)
         folders.check_folder(self.folder)
+        check_room(config)  # no vocabulary for rows that could not be made
         self._work = files.join(self.folder, engine.WORK)
         self._splits = counted_splits(config.input, config.vocab.splits, "vocab.splits")
         encode = config.encode

@@ -13,7 +13,7 @@ from corpora import files
 from pipelines.view.legible import legible
 
 _SAID = {
-    "tokens_per_word": "tokens per word",
+    "tokens_per_word": "tokens per word (a Chinese character is one)",
     "unknown_words": "words that are [UNK]",
     "characters_in_whole_tokens": "characters in words and phrases of the vocabulary",
     "phrases_to_words": "phrases that fall to their words",

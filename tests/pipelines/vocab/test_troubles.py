@@ -127,3 +127,26 @@ def test_what_a_stopped_run_wrote_is_no_strangers(tmp_path: Path, monkeypatch: p
             make(tmp_path)
     assert (tmp_path / "out/vocab/vocab.txt").exists()
     assert sorted(make(tmp_path)[0]) == ["coarse", "fine"]
+
+
+@pytest.mark.parametrize(
+    ("task", "encode", "key"),
+    [
+        ("span", {"max_length": 96}, "encode.span.doc_stride is 128"),
+        ("seq2seq", {"max_length": 16, "seq2seq": {"max_target": 14}}, "encode.seq2seq.max_target"),
+    ],
+)
+def test_no_vocabulary_is_made_for_rows_that_would_have_no_room(
+    tmp_path: Path, task: str, encode: dict[str, object], key: str
+) -> None:
+    folder = tmp_path / "out/vocab"
+    asked = {"format": "squad", "files": "a.json"}
+    config = settings(
+        tmp_path,
+        task=task,
+        input=asked,
+        encode={"tokenizer": str(folder / "vocab.txt"), "columns": [], **encode},
+    )
+    with pytest.raises(ConfigError, match=key):
+        make(tmp_path, config)
+    assert not folder.exists()
