@@ -208,7 +208,7 @@ class KnowledgeGraph:
         min_length: int = 1,
         stop: Collection[str] = (),
     ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-        """(starts, stops, subjects), int32[M] each: the words that are subjects (K-BERT, 3.2: K_Query)."""
+        """(starts, stops, subjects), int32[M] each: the words that are subjects (K-BERT, Knowledge layer: K_Query)."""
         starts, stops = np.asarray(word_starts, np.int64), np.asarray(word_stops, np.int64)
         found = self.matcher(min_length, stop).words([text], starts, stops, np.array([0, len(starts)]))
         return found.starts, found.stops, found.subjects

@@ -1,6 +1,6 @@
 """Source and target for asking questions: an answer with the text around it, and the question (UniLM).
 
-Dong et al. 2019, section 3.4: the source is the passage and the answer, the target is the question. Here the answer
+Dong et al. 2019, section 3.3: the source is the passage and the answer, the target is the question. Here the answer
 comes first, on a line of its own: where a source has to be cut it is cut at its end, and the answer stays. The paper
 takes whole passages; of a long text what says most about the question stands around the answer, so with
 `input.context` a source that would be longer has a window of its text, in which the answer stands once more.

@@ -1,4 +1,4 @@
-"""Sentence trees: triples grafted on the mentions of their subjects, flattened (K-BERT, 3.2 to 3.4).
+"""Sentence trees: triples grafted on the mentions of their subjects, flattened (K-BERT, Knowledge to Seeing layer).
 
 A row is a trunk, the tokens of a training sequence. A *mention* of a subject covers some of its
 tokens, its *anchor*; each of its *branches* is the tokens of one triple's object. The flattened row

@@ -1,4 +1,4 @@
-"""Kept branches and trunks become flat columns (K-BERT, 3.3): every branch right behind what it hangs from."""
+"""Kept branches and trunks become flat columns (K-BERT, Embedding layer): branches right behind what they hang from."""
 
 from __future__ import annotations
 

@@ -5,8 +5,9 @@ of a row's tokens; of these 80 % become [MASK], 10 % a random token, 10 % stay. 
 made, anew in each epoch (RoBERTa: Liu et al. 2019, section 4.1), as `draws.py` says. Options choose whole words, whole
 coarse tokens in one or both granularities (AMBERT), n-grams or a target alone (UniLM: Dong et al. 2019).
 
-Special tokens, [UNK] among them, are never chosen and never drawn as random tokens. As in BERT's code a random token
-may happen to be the one it replaces.
+Special tokens, [UNK] among them, are never chosen and never drawn as random tokens; BERT's code passes over [CLS] and
+[SEP] alone, and draws its random tokens from the whole vocabulary. As there a random token may happen to be the one it
+replaces.
 """
 
 from __future__ import annotations
@@ -54,15 +55,15 @@ class Masking:
             than what is left of the budget is passed over, as in BERT's code, so fewer may be chosen, or none.
             Tokens of a unit that may not be chosen (an [UNK]) stay as they are.
         part: `target`: of segment B alone (n is its length), with the [SEP] that ends it, the one special
-            token that is ever chosen: predicting it, a model learns to stop (UniLM, section 2.5: fine-tuning, at a
-            rate of 0.7). A target that was cut ends without one. UniLM's published code does not count that [SEP] in n.
+            token that is ever chosen: predicting it, a model learns to stop (UniLM, section 2.5; at a rate of 0.7,
+            section 3.1). A target that was cut ends without one. UniLM's published code does not count that [SEP] in n.
         branches: whether tokens of branches of a sentence tree may be chosen, too, and count; as words
             each is alone.
         shares: of the chosen tokens that become [MASK], become a random token, stay.
         corrupted_by: `token`: what becomes of it is drawn for each token, as in BERT; `unit`: for each unit, in both
             granularities at once; random tokens are always drawn for each.
         coarse: mask coarse tokens: those are the units that are chosen and counted, and each is masked together with
-            its fine tokens (Zhang et al. 2021, AMBERT: 15 % of the coarse tokens). A coarse [UNK] may be chosen for its
+            its fine tokens (AMBERT, Zhang and Li 2020: 15 % of the coarse tokens). A coarse [UNK] may be chosen for its
             fine tokens' sake; itself it stays, and is not predicted.
         coarse_vocabulary: of the coarse tokens, where they are masked.
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import itertools
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from importlib import metadata as packages
 from pathlib import Path
 from typing import Any
@@ -54,14 +54,15 @@ def opening(
     model: Bert,
     ranks: Ranks,
     stream: str,
-    place: tuple[int, int, Path | None],
+    place: tuple[int, int, Path | None, Mapping[str, Any] | None],
     compared: bool,
 ) -> Iterator[str]:
     """Lines that tell what is about to be done.
 
     Args:
         stream: what is read, as the loader describes it.
-        place: steps that are done, steps in all, and the checkpoint that the run goes on from; None: it begins.
+        place: steps that are done, steps in all, the checkpoint that the run goes on from (None: it begins), and by
+            what it was `computed_by` until then (None: it begins, or that is not known).
         compared: whether the tokens of `init` are known to be the dataset's.
     """
     device = ranks.device.type
@@ -71,11 +72,20 @@ def opening(
     size = f"{sum(weight.numel() for weight in model.parameters()) / 1e6:,.1f} million weights"
     kept = {name: value for name, value in model.options.items() if value is not None}
     begins = f"{recipe.model} {recipe.task}: {size} · {how}, {recipe.precision} · {stream}"
-    done, steps, newest = place
+    done, steps, newest, before = place
     goes_on = (
         f"{'finished before:' if done == steps else 'going on after'} step {done:,} of {steps:,} ({newest})"
     )
     yield f"{goes_on} · {how}, {recipe.precision}" if newest else begins
+    now = computed_by(recipe, ranks)
+    if before and before != now and done < steps and _drops(model):
+        other = " and ".join(
+            f"{name} {now[name]} instead of {n}" for name, n in before.items() if now.get(name) != n
+        )
+        yield (
+            f"{other}: dropout falls on other places from here on, so the weights will not be, to the bit, those that "
+            "the run would have ended in"
+        )
     if switched := {name: value for name, value in model.settings.items() if value != kept.get(name, value)}:
         told = (
             f"{name}: {plain(value)}" + ("" if name in recipe.options else f" (as {recipe.init} was saved)")
@@ -95,6 +105,17 @@ def opening(
             f"{recipe.init} has neither tokenizer.json nor vocab.txt here, so whether its tokens are the dataset's was "
             "not compared"
         )
+
+
+def computed_by(recipe: Recipe, ranks: Ranks) -> dict[str, int]:
+    """How a step is computed: what gradients do not depend on, but for dropout."""
+    return {"batch.accumulate": recipe.batch.accumulate, "processes": ranks.count}
+
+
+def _drops(model: Bert) -> bool:
+    config = model.config
+    shares = (config.hidden_dropout_prob, config.attention_probs_dropout_prob, config.classifier_dropout)
+    return any(shares)
 
 
 def options_of(model: Bert) -> dict[str, Any]:

@@ -103,8 +103,8 @@ def run(
             facts |= _counted(table) | {name: getattr(search, name) for name in _SETTINGS}
             place = str(Path(recipe.out) / f"generate-{wanted.split}")
             write(result, place, facts, GENERATED)
-            for line in _lines(result, facts, place, seconds):
-                out.print(line, soft_wrap=isinstance(line, str))
+            for said in _lines(result, facts, place, seconds):
+                out.print(said, soft_wrap=isinstance(said, str))
     return result
 
 

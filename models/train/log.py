@@ -1,8 +1,9 @@
 """What a run tells: a bar or lines as it goes, a line of JSON for every look, TensorBoard where it is wanted.
 
 `metrics.jsonl` is the record: one object a line, of a step (`loss` and its parts are means over all predictions
-since the line before) or of a look at the dev split (`dev_...`). When a run goes on from a checkpoint, lines of
-later steps are cut off, for those steps are done again.
+since the line before; `tokens` and their speed are of all processes) or of a look at the dev split (`dev_...`). When a
+run goes on from a checkpoint, lines of later steps are cut off, for those steps are done again, and speed is of the
+steps since alone.
 """
 
 from __future__ import annotations
@@ -55,6 +56,8 @@ class Log:
         self._writer = None if quiet or not recipe.tensorboard else _writer()
         self._board: Any = None
         self._began = self._since = time.perf_counter()
+        self._read = 0
+        """Tokens since then: of a window that a checkpoint kept, those of before took no time here."""
         self._printed, self._said, self._news = 0.0, "", False
 
     def open(self) -> None:
@@ -76,6 +79,7 @@ class Log:
             )
             self._bar.start()
             self._task = self._bar.add_task("", total=self._steps, completed=self._start, facts="")
+        self._began = self._since = time.perf_counter()
         return self
 
     def __exit__(
@@ -93,6 +97,7 @@ class Log:
             total, count = window["parts"].get(name, (0.0, 0))
             window["parts"][name] = total + mean * losses.counts[name], count + losses.counts[name]
         window["tokens"] += losses.tokens
+        self._read += losses.tokens
         counted = any(count for _, count in window["parts"].values())  # else there is no mean
         if counted and (step % self._every == 0 or step == self._steps):
             means = {name: total / max(count, 1) for name, (total, count) in window["parts"].items()}
@@ -100,8 +105,8 @@ class Log:
             line = {"step": step, "loss": sum(losses.weights[name] * mean for name, mean in means.items())}
             line |= means if len(means) > 1 else {}
             line |= now | {"tokens": window["tokens"], "seconds": round(seconds, 3)}
-            line["tokens_per_second"] = round(window["tokens"] / max(seconds, 1e-9), 1)
-            self.window, self._since = _empty(), time.perf_counter()
+            line["tokens_per_second"] = round(self._read / max(seconds, 1e-9), 1)
+            self.window, self._read, self._since = _empty(), 0, time.perf_counter()
             self._write(line)
             facts = [f"loss {line['loss']:.4f}", f"{line['tokens_per_second']:,.0f} tokens/s"]
             self._said, self._news = " · ".join(facts), True

@@ -1,10 +1,10 @@
 """The loop. A step: its rows, their gradients, one move of the weights; now and then a look, now and then a checkpoint.
 
 Two things make a run the same however it is computed. The loss of a step is a mean over its predictions, so each
-piece of it (on another process, or one after the other) weighs its own by how many there are in all: gradients of any
-number of ranks and pieces are those of one batch. And nothing random has a state: order and masks are functions of
-the recipe's seed and a row's number, dropout begins anew at each step from (seed, step, rank); so a run that goes on
-from a checkpoint does what it would have done. (With another number of ranks dropout differs, and nothing else.)
+piece of it (on another process, or one after the other) weighs its own by how many there are in all: but for dropout
+the gradients of any number of ranks and pieces are those of one batch. And nothing random has a state: order and masks
+are functions of the recipe's seed and a row's number, dropout begins anew at each step from (seed, step, rank); so a
+run that goes on from a checkpoint does what it would have done. (With other ranks or pieces dropout's noise differs.)
 """
 
 from __future__ import annotations
@@ -23,6 +23,7 @@ from rich.console import Console
 from torch import Tensor, nn
 
 from models.evaluate.evaluation import evaluate
+from models.evaluate.predict import moved
 from models.output import Output
 from models.ranks import Ranks, joined
 from models.stream.hashing import key_of
@@ -32,7 +33,7 @@ from models.train import state as states
 from models.train.best import Best
 from models.train.curves import write_curves
 from models.train.data import Share
-from models.train.facts import facts, opening
+from models.train.facts import computed_by, facts, opening
 from models.train.interrupt import deferred
 from models.train.log import Log, Losses
 from models.train.recipe import Recipe
@@ -75,7 +76,7 @@ class _Run:
     """Whether a process was asked to stop before the step."""
     asked: Callable[[], bool] = staticmethod(lambda: False)
     """Whether this one was, by now."""
-    owed = False
+    owed: bool
     """Whether the look of the step that the run goes on from failed."""
     skipped = False
     """Whether it was told that steps without any label move nothing."""
@@ -92,19 +93,18 @@ class _Run:
         self.optimizer = parts.make_optimizer(self.model, recipe.optim)
         self.tokenizer = states.read_tokenizer(recipe.data.folder[0].folder)
         self.steps = recipe.optim.steps_in_all(len(self.loader))
-        self.begin, window = 0, None
         self.best = Best(recipe, self.model, self.dev, collator)
+        found = states.read(newest) if newest else states.State(0, {}, {}, {})
+        self.begin, self.owed = found.step, found.owed
         if newest is not None:
-            found = states.read(newest)
             states.restore(newest, self.model, self.optimizer)
             self.resume(found.loader)
-            self.begin, window, self.owed = found.step, found.window, found.owed
             self.best.go_on(found.best)
         parts.prepare(self.model, recipe)
         self.log = Log(self.out, console, recipe, self.begin, self.steps, quiet=not ranks.first)
-        self.log.window = window or self.log.window
+        self.log.window = found.window or self.log.window
         self.facts = facts(recipe, self.model, collator, self.steps, split, ranks)
-        place = (self.begin, self.steps, newest)
+        place = (self.begin, self.steps, newest, found.computed)
         self.told = list(opening(recipe, self.model, ranks, self.loader.describe(), place, compared))
         self.told += data.remarks(recipe, collator, split.metadata)
 
@@ -147,15 +147,14 @@ class _Run:
                 share = next(shares)
                 torch.manual_seed(key_of(recipe.seed, step, self.ranks.rank))
                 learning = parts.set_rate(self.optimizer, optim, step - 1, self.steps)
-                losses = self.gradients(share)
-                norm = torch.nn.utils.clip_grad_norm_(self.model.parameters(), optim.clip or _NO_LIMIT)
-                self.check(step, share, losses, float(norm))
+                losses, norm = self.gradients(share)
+                self.check(step, share, losses, norm)
                 if data.labels_in(self.model, losses.counts):
                     self.optimizer.step()
                 else:
                     losses = self.skip(step, share, losses)
                 self.optimizer.zero_grad()
-                self.log.step(step, losses, lr=learning, grad_norm=float(norm))
+                self.log.step(step, losses, lr=learning, grad_norm=norm)
                 last, ended = step == self.steps, self.loader.epoch != epoch
                 epoch = self.loader.epoch
                 with self.aside():
@@ -173,8 +172,8 @@ class _Run:
                 return self.finish()
         return self.out / folder.MODEL
 
-    def gradients(self, share: Share) -> Losses:
-        """Add a step's gradients to those there are; its losses."""
+    def gradients(self, share: Share) -> tuple[Losses, float]:
+        """Add a step's gradients to those there are, and clip them; its losses, and how long the gradient was."""
         names = self.model.parts
         counted = [self.model.counts(batch) for batch in share.batches]
         own = [sum(int(counts.get(name, 0)) for counts in counted) for name in names]
@@ -182,7 +181,7 @@ class _Run:
         *known, tokens, stops = self.ranks.sum(torch.tensor([*own, share.tokens, self.asked()])).tolist()
         self.stops = stops > 0
         counts = dict(zip(names, known, strict=True))
-        on_device = {name: torch.tensor(count, device=self.ranks.device) for name, count in counts.items()}
+        on_device = dict(zip(names, torch.tensor(known, device=self.ranks.device), strict=True))
         totals = torch.zeros(len(names), dtype=torch.float64, device=self.ranks.device)
         for left, batch in zip(reversed(range(len(share.batches))), share.batches, strict=True):
             # Ranks exchange gradients once a step, with the last piece.
@@ -192,12 +191,14 @@ class _Run:
                 # DDP takes the mean over ranks, of what is a sum.
                 (output.share(on_device) * self.ranks.count).backward()
             totals += torch.stack([output.parts[name].detach() * output.counts[name] for name in names])
-        sums = self.ranks.sum(totals).tolist()
+        norm = nn.utils.clip_grad_norm_(self.model.parameters(), self.recipe.optim.clip or _NO_LIMIT)
+        # What leaves a GPU is waited for, so all of it leaves at once.
+        *sums, length = torch.cat([self.ranks.sum(totals), norm.double().view(1)]).tolist()
         means = {name: total / max(counts[name], 1) for name, total in zip(names, sums, strict=True)}
-        return Losses(means, counts, output.weights, tokens)
+        return Losses(means, counts, output.weights, tokens), length
 
     def forward(self, batch: Mapping[str, Tensor]) -> Output:
-        batch = {name: tensor.to(self.ranks.device, non_blocking=True) for name, tensor in batch.items()}
+        batch = moved(self.model, batch, self.ranks.device)
         with torch.autocast(self.ranks.device.type, torch.bfloat16, enabled=self.recipe.precision == "bf16"):
             return self.module(batch)
 
@@ -259,7 +260,8 @@ class _Run:
 
     def save(self, step: int, owed: bool = False) -> None:
         loader, window, best = self.loader.state_dict(), self.log.window, self.best.look
-        found = states.State(step, loader, window, self.recipe.lasting(), best, owed)
+        computed = computed_by(self.recipe, self.ranks)
+        found = states.State(step, loader, window, self.recipe.lasting(), best, owed, computed)
         states.save(self.out, found, self.model, self.optimizer, self.tokenizer, self.recipe.keep)
         self.best.tidy()
         write_curves(self.out)

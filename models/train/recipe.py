@@ -69,7 +69,7 @@ class Data(Section):
 
 
 class BatchSize(Section):
-    """How much is learned from at each step: the same for any number of processes and pieces."""
+    """How much is learned from at each step: the same rows for any number of processes and pieces."""
 
     rows: Count | None = None
     """Rows of a step, over all processes and pieces. Default: 32, unless `tokens` is given."""
@@ -77,7 +77,8 @@ class BatchSize(Section):
     """Instead of `rows`: tokens of a step, padding included, in rows of like lengths. Of a question all choices
     count."""
     accumulate: Count = 1
-    """A step's rows are computed in so many pieces, one after the other: less memory, same gradients."""
+    """A step's rows are computed in so many pieces, one after the other, for less memory. But for dropout, whose noise
+    is drawn for each piece, gradients are the same; a run may go on with another number."""
     pack: Count | None = None
     """Short rows are packed into sequences of so many tokens (`mlm` and `tag` alone)."""
 
@@ -171,8 +172,9 @@ class Recipe(Section):
     precision: Literal["fp32", "bf16"] = "fp32"
     """`bf16`: matrices are multiplied in bfloat16 (autocast); weights and their updates stay in single precision."""
     attention: Literal["sdpa", "eager", "flex_attention"] = "sdpa"
-    """Code of the attention: `sdpa` is torch's, which keeps no matrix of all pairs; `eager` keeps it, and is a quarter
-    faster in bf16 on processors while rows are short; `flex_attention` is compiled, for GPUs."""
+    """Code of the attention: `sdpa` is torch's, which keeps no scores of all pairs (who sees whom is a byte for each,
+    once for all layers); `eager` keeps them, and is a quarter faster in bf16 on processors while rows are short;
+    `flex_attention` is compiled, for GPUs."""
     compile: bool = False
     """Compile the layers with torch.compile: slow to begin, faster from then on."""
     checkpointing: bool = False
@@ -184,7 +186,8 @@ class Recipe(Section):
     out: str
     """Folder for checkpoints, metrics, curves and the trained model."""
     workers: Annotated[int, Field(ge=0, le=4096)] = 0
-    """Processes that read ahead; 0 reads in between, which is enough for most."""
+    """Processes that read ahead; 0 reads in between, which is enough for most on processors. A GPU waits for it: there
+    take 1 or more."""
     threads: Annotated[int, Field(ge=1, le=4096)] | None = None
     """Processor threads of a process; default: `OMP_NUM_THREADS`, or the cores there are, divided among the
     processes. Sums over another number of threads may differ in the last bit."""

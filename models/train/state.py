@@ -44,6 +44,7 @@ class State:
         recipe: `Recipe.lasting`.
         best: the best look so far (`models.train.best`).
         owed: whether the look at the dev split after this step failed, and has still to be made.
+        computed: in how many pieces, by how many processes (`models.train.facts.computed_by`); None: not known.
     """
 
     step: int
@@ -52,6 +53,7 @@ class State:
     recipe: dict[str, Any]
     best: dict[str, Any] | None = None
     owed: bool = False
+    computed: dict[str, Any] | None = None
 
 
 def save(
@@ -103,8 +105,9 @@ def read(path: Path) -> State:
         if body.pop("version") != STATE_VERSION:
             raise FolderError(f"{path} was written by another release: begin anew, with --overwrite")
         state = State(**body)
-        parts = (state.loader, state.window, state.recipe, state.best or {"step": 0, "value": 0.0})
-        if not all(isinstance(part, dict) for part in parts) or not parts[-1].keys() >= {"step", "value"}:
+        best = state.best or {"step": 0, "value": 0.0}
+        parts = (state.loader, state.window, state.recipe, state.computed or {}, best)
+        if not all(isinstance(part, dict) for part in parts) or not best.keys() >= {"step", "value"}:
             raise TypeError("training.json says other things than a run writes")
         if named(state.step) != path.name:
             raise ValueError(f"by training.json it is of step {state.step}")

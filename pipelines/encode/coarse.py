@@ -1,4 +1,4 @@
-"""Coarse tokens: words and phrases as a vocabulary of their own knows them (AMBERT, Zhang and Li 2021).
+"""Coarse tokens: words and phrases as a vocabulary of their own knows them (AMBERT, Zhang and Li 2020).
 
 Words, phrases and pieces are compared as the fine tokenizer compares text (lower-cased, without accents, for BERT
 uncased and Chinese). What a batch's words are is found once, for its distinct words; how rows back off to smaller

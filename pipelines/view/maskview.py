@@ -18,7 +18,7 @@ _SMALL = 10
 
 
 def visible(branch: np.ndarray, mention: np.ndarray, parent: np.ndarray) -> np.ndarray:
-    """The visible matrix (K-BERT, section 3.3) of the tokens given, bool[n, n].
+    """The visible matrix (K-BERT, Seeing layer, equation 3) of the tokens given, bool[n, n].
 
     Two tokens see each other if they are of the same branch (the trunk is branch 0), if exactly one
     of them is on the trunk and both belong to the same mention, or if the branch of one hangs from

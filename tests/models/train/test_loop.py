@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import json
 import os
 import shutil
@@ -11,18 +12,23 @@ from importlib.metadata import version
 
 import pytest
 import torch
+from rich.console import Console
+from safetensors.torch import load_file
 from transformers import AutoModelForPreTraining, AutoTokenizer
 
 from models import checkpoint
 from models.evaluate import predict
+from models.ranks import Ranks
 from models.stream.open import open_split
+from models.train import log
 from models.train.facts import grouped
 from models.train.folder import FolderError, held, newest
 from models.train.loop import TrainingError, _Run
 from models.train.reading import RecipeError
 from tests.models.tiny import tiny
+from tests.models.train.gradients import record
 from tests.models.train.lesser import without
-from tests.models.train.recipes import TINY, metrics, recipe, run, same, weights
+from tests.models.train.recipes import TINY, metrics, recipe, run, same, weights, write
 
 OPTIM = {"lr": 2e-3, "steps": 12, "warmup": 2}
 
@@ -63,6 +69,22 @@ def test_pieces_change_nothing(datasets, tmp_path, batch):
     assert not same(first, second), "sums in another order: else this was not cut at all"
 
 
+@pytest.mark.parametrize("dropout", [0.0, 0.1])
+def test_gradients_of_pieces_differ_by_dropout_alone(datasets, tmp_path, dropout):
+    """Which is drawn for each piece: without it gradients are those of one batch, within 1e-6."""
+    keys = pretraining(datasets, new=TINY | {"dropout": dropout}, optim=OPTIM | {"steps": 3, "clip": None})
+    for name, pieces in (("whole", 1), ("cut", 3)):
+        path = write(tmp_path / name, **keys | {"batch": {"rows": 8, "accumulate": pieces}})
+        record(path, tmp_path / "found" / name, Ranks())
+    for step in ("000", "001", "002"):
+        one, other = (
+            load_file(tmp_path / "found" / name / f"{step}.safetensors") for name in ("whole", "cut")
+        )
+        assert one.pop("rows").equal(other.pop("rows"))
+        apart = max(float((one[name] - other[name]).abs().max()) for name in one)
+        assert (apart < 1e-6) == (dropout == 0), apart
+
+
 class Stop(Exception):
     pass
 
@@ -99,6 +121,33 @@ def test_a_run_that_was_stopped_ends_in_the_same_bits(
     assert "of 12" in said and same(weights(whole), weights(again))
 
 
+@pytest.mark.parametrize("dropout", [0.0, 0.1])
+def test_a_run_may_go_on_in_other_pieces(datasets, tmp_path, monkeypatch, dropout):
+    """As after memory ran out. Without dropout it ends as it would have, but for rounding; with it a line tells."""
+    keys = pretraining(datasets, new=TINY | {"dropout": dropout}, save_every=4)
+    cut = keys | {"batch": {"rows": 8, "accumulate": 2}}
+    whole, _ = run(tmp_path / "whole", **keys)
+    for pieces, ends in ((keys, 6), (cut, 10)):
+        with monkeypatch.context() as patch:
+            stopped(patch, ends)
+            with pytest.raises(Stop):
+                run(tmp_path / "part", **pieces)
+        shutil.copytree(tmp_path / "part", tmp_path / f"after-{ends}")
+    line = "batch.accumulate 2 instead of 1: dropout falls on other places"
+    out, said = run(tmp_path / "after-6", **cut)
+    assert "going on after step 4" in said and (line in said) == (dropout > 0)
+    apart = max(float((weights(whole)[name] - weight).abs().max()) for name, weight in weights(out).items())
+    assert (apart < 2e-4) == (dropout == 0)
+    assert "instead of" not in run(tmp_path / "after-10", **cut)[1], "by then it was cut already"
+    shutil.copytree(out, tmp_path / "older/out")
+    place = tmp_path / "older/out/checkpoints/step-00000008/training.json"
+    shutil.rmtree(place.parent.with_name("step-00000012"))
+    body = json.loads(place.read_text())
+    del body["computed"]  # as earlier releases wrote it
+    place.write_text(json.dumps(body))
+    assert "going on after step 8" in (said := run(tmp_path / "older", **keys)[1]) and "instead" not in said
+
+
 @pytest.mark.parametrize("number, workers", [(signal.SIGINT, 0), (signal.SIGTERM, 1)])
 def test_an_interrupt_keeps_what_was_learned(datasets, tmp_path, monkeypatch, number, workers):
     """With no checkpoint due: the step is ended and kept, and the run goes on from it to the same bits."""
@@ -121,6 +170,29 @@ def test_an_interrupt_keeps_what_was_learned(datasets, tmp_path, monkeypatch, nu
     out, said = run(tmp_path / "part", **keys)
     assert "going on after step 5 of 12" in said
     assert same(weights(whole), weights(out)) and metrics(whole) == metrics(out)
+
+
+def test_speed_is_of_tokens_that_this_process_read(tmp_path, monkeypatch):
+    """A window that a checkpoint kept has tokens of before, and opening the data takes no step's time."""
+    now = [0.0]
+    monkeypatch.setattr(log.time, "perf_counter", lambda: now[0])
+    settings = recipe(tmp_path, task="mlm", data={"folder": "x"}, optim={"steps": 30}, log_every=10)
+    losses = log.Losses({"mlm": 1.0}, {"mlm": 1}, {"mlm": 1.0}, 1000)
+    window, told, said = None, [], io.StringIO()
+    for begin, end in ((0, 9), (9, 30)):
+        made = log.Log(tmp_path, Console(file=said, width=200), settings, begin, 30, quiet=False)
+        made.window = window or made.window
+        made.open()
+        now[0] += 100.0  # what it takes to begin
+        with made:
+            for step in range(begin + 1, end + 1):
+                now[0] += 0.04
+                made.step(step, losses)
+        window = json.loads(json.dumps(made.window))
+    told = log.read_metrics(tmp_path)
+    assert [(line["step"], line["tokens"]) for line in told] == [(10, 10_000), (20, 10_000), (30, 10_000)]
+    assert [line["tokens_per_second"] for line in told] == pytest.approx([25_000] * 3)
+    assert "25,000 tokens/s · 0:01 left" in said.getvalue()
 
 
 def test_one_kind_of_language_model_is_what_all_rows_are(datasets, tmp_path):
