@@ -21,7 +21,9 @@ from models.collate.mlm import Masking
 from models.evaluate.evaluation import MEASURES, columns_of, evaluate, write
 from models.evaluate.measure import Result
 from models.evaluate.options import Options
+from models.evaluate.predict import in_order
 from models.evaluate.spans import SPAN
+from models.ranks import Ranks
 from models.stream.open import open_split
 from models.stream.shards import Split
 from tests.models.datasets import SAMPLES, Datasets
@@ -66,6 +68,17 @@ def test_perfect_predictions_score_one(datasets: Datasets, task: str, kind: str)
     if task == "tag":
         assert result.scores["entity_f1"] == result.scores["entity_recall"] == 1
         assert all(row["f1"] == 1 for row in result.tables["types"])
+
+
+def test_batches_are_looked_at_before_they_leave_for_a_device(datasets: Datasets) -> None:
+    """There an id without an embedding would stop it with an assert, and looking would be waiting."""
+    model, split = model_for(datasets["tag"], "tag")
+    collator, there = Collator.of(model), model.to("meta")
+    for batch, rows in in_order(there, split, collator, 4, None, Ranks(), 0):
+        assert all(tensor.device.type == "meta" for tensor in batch.values()) and len(rows) == 4
+    there.config.vocab_size = 5
+    with pytest.raises(BatchError, match="input_ids holds"):
+        next(in_order(there, split, collator, 4, None, Ranks(), 0))
 
 
 @pytest.mark.parametrize("kind", ["bert", "sgnet", "ambert"])
