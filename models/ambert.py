@@ -1,9 +1,18 @@
-"""AMBERT (Zhang and Li, 2020): one text as fine and as coarse tokens, two encoders that are one.
+"""AMBERT (Zhang and Li 2020): one text as fine and as coarse tokens, two encoders that are one.
 
-Both encoders have the same layers, the very same tensors, so one gradient; only embeddings are each one's own
-(section 3.1). Pretraining is masked language modelling of both sequences, added up. Fine-tuning (section 3.3) adds
-up three losses, of a classifier of the fine [CLS], one of the coarse [CLS] and one of both, and `agreement` times
-the squared distance between the two [CLS] vectors, each scaled to length 1.
+Both encoders have the same layers, the very same tensors, so one gradient; embeddings are each one's own: of words, as
+section 3.1 says ("its own token embedding parameters"), and here of positions and types with their LayerNorm, too. From
+a checkpoint of BERT these three begin as the fine tokens', and so does all of Combo's second encoder; the words of
+coarse tokens alone are drawn.
+
+Pretraining is masked language modelling of both sequences. Equation 1 (section 3.2) sums over the masked tokens of both
+alike: `masked: together`. `apart`, the default, adds up a mean of each, so that a step teaches both granularities
+as much, though there are fewer coarse tokens; a coarse prediction then weighs more than a fine one by as much as there
+are fewer of them. (Figures of docs/measured.md are of it.)
+
+Fine-tuning (section 3.3) adds up three losses, of a classifier of the fine [CLS], one of the coarse [CLS] and one of
+both, and `agreement` times a distance between what the first two read or predict (`models.agreement`). Tags and spans
+are the fine tokens', each read beside the coarse token that covers it.
 
 Variants of the paper (section 3.4): `combo` has two encoders that share nothing; `hybrid` one encoder over both
 sequences end to end, so that fine tokens see coarse ones. "Its fine-tuning is the same as that of BERT": one
@@ -13,37 +22,47 @@ tokens alone. `classifiers: three` fine-tunes it as the other two variants all t
 What the paper leaves open, and is so here: predictions are the joint classifier's; classifiers read [CLS] through
 BERT's pooler (shared as the layers are), the distance is of [CLS] as it leaves the last layer; the head of masked
 language modelling is shared but for its last layer, which is each one's word embeddings; `hybrid` keeps each
-sequence's own embeddings, so positions begin at 0 twice and types tell segments, not granularities; tags and
-spans are the fine tokens', each read beside the coarse token that covers it.
+sequence's own embeddings, so positions begin at 0 twice and types tell segments, not granularities.
 
 The paper's `agreement` of 1 is for weights whose [CLS] says something. Small weights that masked tokens alone have
-taught do not: there the distance is soonest made small by both [CLS] becoming one constant vector. On the embedded
-reviews it falls to 0.001 within 24 steps, and the three classifiers stay at ln 2 = 0.693 for all of 96; with a weight
-of 0 or 0.01 the same run learns from step 24 on, with 0.1 from 50. With such weights choose a small one (0.01).
+taught do not: there the distance of `agree_on: cls` is soonest made small by both [CLS] becoming one constant vector.
+On the embedded reviews it falls from 1.6 below 0.1 within 24 steps, and the three classifiers stay at ln 2 = 0.693 for
+all of 96, with each of three seeds; with a weight of 0.01 the same runs learn from about step 24 on, and so they do
+with `agree_on: predictions` of either weight: classifiers that know nothing agree already. With such weights
+choose one of the two.
 """
 
 from __future__ import annotations
 
 import copy
 import math
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from typing import Any, ClassVar
 
 import torch
 from torch import Tensor, nn
-from torch.nn import functional
 from transformers import BertConfig, BertModel
 from transformers.models.bert.modeling_bert import BertEmbeddings, BertPredictionHeadTransform
 
+from models.agreement import (
+    AGREE_ON,
+    add_distance_of_cls,
+    add_distance_of_predictions,
+    add_three,
+    count_questions,
+)
 from models.bert import TIED, Bert
-from models.bert_batch import COARSE, FINE, Batch, need
-from models.heads import add_choices, add_labels, add_squares, predict_tokens, row_labels
+from models.bert_batch import COARSE, FINE, Batch, check_covering, need
+from models.heads import predict_tokens, row_labels
 from models.masks import same_sequence
-from models.output import Output, widened
+from models.output import Output
 
 VARIANTS = ("shared", "combo", "hybrid")
 GRANULARITIES = ("both", "fine", "coarse")
+MASKED = ("apart", "together")
 CLASSIFIERS = ("three", "one")
+_OF_THREE = {"agreement": 1.0, "agree_on": "cls"}
+"""Options that three classifiers alone have, and their defaults."""
 
 
 def _one(options: Mapping[str, Any]) -> bool:
@@ -52,23 +71,19 @@ def _one(options: Mapping[str, Any]) -> bool:
     return (options["classifiers"] or usual) == "one"
 
 
-_LOSSES: dict[str, Callable[[Output, str, Tensor, Batch], None]] = {
-    "classify": add_labels,
-    "regress": add_squares,
-    "choice": add_choices,
-}
-"""Of each task that reads [CLS]."""
-
-
 class Ambert(Bert):
     """BERT over fine and coarse tokens.
 
-    Options: `coarse_vocab_size`: tokens of the coarse vocabulary (in the dataset's metadata; needed); `variant`: of
-    `VARIANTS`; `classifiers`: how both granularities are fine-tuned: `three` classifiers that agree, tags and spans
-    from fine tokens beside coarse ones; or `one`, as BERT, of `hybrid` alone, whose default it is; `agreement`: weight
-    of the distance between both [CLS] where there are three classifiers (the paper's lambda; default 1);
-    `granularity`: `both`, or as an ablation `fine` (BERT, then) or `coarse` alone, of any variant, where the two
-    before say nothing.
+    Options:
+        coarse_vocab_size: tokens of the coarse vocabulary (in the dataset's metadata; needed).
+        variant: of `VARIANTS`.
+        masked: losses of masked tokens: a mean of each granularity, `apart`, or one of both, `together`.
+        classifiers: how both granularities are fine-tuned: `three` that agree, tags and spans from fine tokens beside
+            coarse ones; or `one`, as BERT, of `hybrid` alone, whose default it is.
+        agreement: of three classifiers, the weight of what is to be near (the paper's lambda; default 1).
+        agree_on: what that is, of `models.agreement.AGREE_ON` (default `cls`).
+        granularity: `both`, or as an ablation `fine` (BERT, then) or `coarse` alone, of any variant, where the four
+            before say nothing.
 
     Logits are `Bert`'s, of both granularities where they read [CLS], and beside them: `hidden` and `coarse_hidden`;
     `mlm` and `coarse_mlm`; the task's name with `_fine` and `_coarse`.
@@ -79,8 +94,9 @@ class Ambert(Bert):
     options: ClassVar[dict[str, Any]] = {
         "coarse_vocab_size": None,
         "variant": "shared",
+        "masked": "apart",
         "classifiers": None,
-        "agreement": None,
+        **dict.fromkeys(_OF_THREE),
         "granularity": "both",
     }
     view: tuple[str, ...] = (*FINE, *COARSE)
@@ -98,11 +114,9 @@ class Ambert(Bert):
                 f"coarse_vocab_size is {size!r}, expected the number of coarse tokens, which "
                 f"the dataset's metadata holds under that name{how}"
             )
-        if settings["variant"] not in VARIANTS:
-            raise ValueError(f"variant is {settings['variant']!r}, expected one of {', '.join(VARIANTS)}")
-        if settings["granularity"] not in GRANULARITIES:
-            known = ", ".join(GRANULARITIES)
-            raise ValueError(f"granularity is {settings['granularity']!r}, expected one of {known}")
+        cls.check_choice("variant", settings["variant"], VARIANTS)
+        cls.check_choice("masked", settings["masked"], MASKED)
+        cls.check_choice("granularity", settings["granularity"], GRANULARITIES)
         if settings["granularity"] == "coarse" and settings["task"] in ("tag", "span"):
             raise ValueError(
                 f"granularity is 'coarse', and labels of task {settings['task']!r} are those of fine tokens: take "
@@ -110,24 +124,25 @@ class Ambert(Bert):
             )
         if settings["classifiers"] is None:
             settings["classifiers"] = "one" if _one(settings) else "three"
-        if settings["classifiers"] not in CLASSIFIERS:
-            known = ", ".join(CLASSIFIERS)
-            raise ValueError(f"classifiers is {settings['classifiers']!r}, expected one of {known}")
+        cls.check_choice("classifiers", settings["classifiers"], CLASSIFIERS)
         if settings["classifiers"] == "one" and settings["variant"] != "hybrid":
             raise ValueError(
                 f"classifiers is 'one', and fine tokens of variant {settings['variant']!r} see no coarse ones: take "
                 "'three', or granularity 'fine'"
             )
         one = settings["classifiers"] == "one"
-        if settings["agreement"] is None:
-            settings["agreement"] = None if one else 1.0
-        elif one and settings["granularity"] == "both":
-            raise ValueError(
-                f"agreement is {settings['agreement']!r}, and one classifier has none to agree with (variant 'hybrid' "
-                "is fine-tuned as BERT): leave it out, or take classifiers 'three'"
-            )
+        for name, usual in _OF_THREE.items():
+            if settings[name] is None:
+                settings[name] = None if one else usual
+            elif one and settings["granularity"] == "both":
+                raise ValueError(
+                    f"{name} is {settings[name]!r}, and one classifier has none to agree with (variant 'hybrid' is "
+                    "fine-tuned as BERT): leave it out, or take classifiers 'three'"
+                )
         if settings["agreement"] is not None:
             cls.check_number("agreement", settings["agreement"], most=math.inf)
+        if settings["agree_on"] is not None:
+            cls.check_choice("agree_on", settings["agree_on"], AGREE_ON)
         return settings
 
     @classmethod
@@ -137,7 +152,7 @@ class Ambert(Bert):
         if given.get("variant", before) != before:
             kept.pop("classifiers", None)
         if _one({**cls.options, **kept, **given}):
-            kept.pop("agreement", None)
+            kept = {name: value for name, value in kept.items() if name not in _OF_THREE}
         return kept
 
     def build(self, config: BertConfig) -> None:
@@ -169,8 +184,18 @@ class Ambert(Bert):
         return None
 
     def settle(self) -> None:
-        """Weights of fine tokens are there though coarse ones be alone, so that a checkpoint of both fits; they are
-        not learned, then."""
+        """Begin what a checkpoint lacks of coarse tokens, but for their own words, as it is of fine ones.
+
+        Weights of fine tokens are there though coarse ones be alone, so that a checkpoint of both fits; they are not
+        learned, then.
+        """
+        weights = self.state_dict()
+        alike = {name: fine for name in self.drawn if (fine := _fine_name(name)) in weights}
+        with torch.no_grad():
+            for name, fine in alike.items():
+                if fine not in self.drawn:
+                    weights[name].copy_(weights[fine])
+        self.drawn = tuple(name for name in self.drawn if alike.get(name, name) in self.drawn)
         if self.settings["granularity"] != "coarse":
             return
         apart = self.settings["variant"] == "combo"
@@ -200,6 +225,18 @@ class Ambert(Bert):
             return name, f"{name}_fine", f"{name}_coarse", "agreement"
         return ("mlm", "coarse_mlm") if self.task.vocabulary else self.task.parts
 
+    @property
+    def alike(self) -> bool:
+        return self.task.vocabulary and self.settings["masked"] == "together" and len(self.parts) > 1
+
+    def counts(self, batch: Batch) -> dict[str, Tensor]:
+        """As `Bert.counts`; what is predicted of choices is predicted of a question."""
+        counts = super().counts(batch)
+        by_question = self.task.name == "choice" and self.settings["agree_on"] == "predictions"
+        return counts | (
+            {"agreement": count_questions(batch)} if by_question and "agreement" in counts else {}
+        )
+
     def limits(self) -> dict[str, tuple[int, str]]:
         limits, size = super().limits(), self.settings["coarse_vocab_size"]
         for name in ("token_type_ids", "position_ids", "sequence_id"):
@@ -207,6 +244,13 @@ class Ambert(Bert):
                 limits[f"coarse_{name}"] = limits[name]
         limits["coarse_input_ids"] = limits["coarse_mlm_labels"] = (size, "the model's coarse_vocab_size")
         return limits
+
+    def check_numbers(self, batch: Batch) -> None:
+        """As `Bert.check_numbers`; a fine token's coarse one is one of its row."""
+        super().check_numbers(batch)
+        if "coarse_index" in self.columns:
+            need(batch, ("coarse_index",), f"model {self.kind!r}")
+            check_covering(batch, f"model {self.kind!r}")
 
     def forward(self, batch: Batch) -> Output:
         """Loss and logits of a batch; raises as `Bert.forward` does."""
@@ -221,7 +265,6 @@ class Ambert(Bert):
                 return self._fine_tune(fine[:, 0], coarse[:, 0], batch)
             return self.task.run(self, fine, _pool(self.bert.pooler, fine[:, 0]), batch)
         if self.fine_tuned_as_two:
-            need(batch, ("coarse_index",), f"model {self.kind!r}")
             index = batch["coarse_index"].long()[..., None].expand(-1, -1, coarse.shape[-1])
             fine = torch.cat([fine, coarse.gather(1, index)], -1)
         output = self.task.run(self, fine, None, batch)
@@ -229,6 +272,8 @@ class Ambert(Bert):
             predict_tokens(
                 output, "coarse_mlm", self._coarse_tokens, coarse, row_labels(batch, "coarse_mlm_labels")
             )
+            if self.alike:
+                output.join()
         elif self.task.name == "none":
             output.logits["coarse_hidden"] = coarse
         return output
@@ -279,23 +324,34 @@ class Ambert(Bert):
         if name != "classify":
             scores = {part: score.squeeze(-1) for part, score in scores.items()}
         output = Output(logits=scores)
-        for part, score in scores.items():
-            _LOSSES[name](output, part, score, batch)
-        if output.loss is not None:
-            self._agree(output, fine, coarse, batch)
+        add_three(output, name, scores, batch)
+        if output.loss is None:
+            return output
+        if self.settings["agree_on"] == "cls":
+            add_distance_of_cls(output, fine, coarse, batch, self.settings["agreement"])
+        else:
+            both = scores[f"{name}_fine"], scores[f"{name}_coarse"]
+            add_distance_of_predictions(output, name, *both, batch, self.settings["agreement"])
         return output
-
-    def _agree(self, output: Output, fine: Tensor, coarse: Tensor, batch: Batch) -> None:
-        apart = functional.normalize(widened(fine), dim=-1) - functional.normalize(widened(coarse), dim=-1)
-        weight = batch.get("row_weight")
-        counted = torch.ones_like(apart[:, 0]) if weight is None else (weight > 0).to(apart.dtype)
-        distance = (apart.square().sum(-1) * counted).sum()
-        output.add("agreement", distance, counted.sum(), weight=self.settings["agreement"])
 
     def _coarse_tokens(self, hidden: Tensor) -> Tensor:
         apart = self.settings["variant"] == "combo"
         transform = self.coarse_transform if apart else self.cls.predictions.transform
         return self.coarse_decoder(transform(hidden))
+
+
+def _fine_name(name: str) -> str:
+    """Of a weight of coarse tokens the one of fine tokens that has the same shape and sense; "": it has none."""
+    if name.endswith("word_embeddings.weight"):
+        return ""
+    for coarse, fine in (
+        ("coarse_embeddings.", "bert.embeddings."),
+        ("coarse.", "bert."),
+        ("coarse_transform.", "cls.predictions.transform."),
+    ):
+        if name.startswith(coarse):
+            return fine + name.removeprefix(coarse)
+    return ""
 
 
 def _embed(embeddings: nn.Module, batch: Batch, prefix: str) -> Tensor:

@@ -7,7 +7,7 @@ a saved folder loads there, too. What a model is beyond its weights stands in `c
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from contextlib import nullcontext
 from typing import Any, ClassVar
 
@@ -105,6 +105,12 @@ class Bert(BertPreTrainedModel):
             raise ValueError(f"{name} is {value!r}, expected a number {top}")
 
     @staticmethod
+    def check_choice(name: str, value: object, known: Sequence[str]) -> None:
+        """Raise ValueError unless an option is one of those known."""
+        if value not in known:
+            raise ValueError(f"{name} is {value!r}, expected one of {', '.join(known)}")
+
+    @staticmethod
     def check_flag(name: str, value: object) -> None:
         """Raise ValueError unless an option is true or false."""
         if not isinstance(value, bool):
@@ -132,6 +138,16 @@ class Bert(BertPreTrainedModel):
     def parts(self) -> tuple[str, ...]:
         """Names of the losses that `forward` adds up."""
         return self.task.parts
+
+    @property
+    def alike(self) -> bool:
+        """Whether predictions of all `parts` count alike: the loss is one mean over them, not a sum of means."""
+        return False
+
+    @property
+    def smoothing(self) -> float:
+        """The share of each masked token's label that is spread over the vocabulary."""
+        return 0.0
 
     @property
     def mask(self) -> Mask:
@@ -202,10 +218,17 @@ class Bert(BertPreTrainedModel):
         return limits
 
     def check(self, batch: Batch) -> None:
-        """Raise BatchError where the batch does not fit; compiled code does not look."""
+        """Raise BatchError where the batch does not fit.
+
+        Its numbers are looked at on processors alone, and not by compiled code: a GPU would be waited for in every
+        step, so what goes there is checked before (`models.evaluate.predict.moved`).
+        """
         need(batch, self.reads, f"model {self.kind!r}")
-        if torch.compiler.is_compiling():
-            return
+        if not torch.compiler.is_compiling() and batch["input_ids"].device.type == "cpu":
+            self.check_numbers(batch)
+
+    def check_numbers(self, batch: Batch) -> None:
+        """Raise BatchError where a number of the batch has no row in the model, or points at nothing."""
         check_range(batch, self.limits(), f"model {self.kind!r}")
         if self.task.name == "choice" and "label" in batch:
             need(batch, ("choices",), "task 'choice'")

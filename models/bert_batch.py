@@ -126,6 +126,20 @@ def check_answers(batch: Batch, who: str) -> None:
         )
 
 
+def check_covering(batch: Batch, who: str) -> None:
+    """Raise BatchError where `coarse_index` int[B, T] of a fine token is no place of a coarse token in its row."""
+    index = batch["coarse_index"].long()
+    coarse = (batch["coarse_sequence_id"] > 0).sum(1)
+    limit = torch.where(batch["sequence_id"] > 0, coarse[:, None], batch["coarse_sequence_id"].shape[1])
+    wrong = (index < 0) | (index >= limit)
+    if wrong.any():
+        row, token = (int(x) for x in wrong.nonzero()[0])
+        raise BatchError(
+            f"{who}: coarse_index of token {token} of row {row} of the batch is {int(index[row, token])}, and the row "
+            f"has {int(coarse[row])} coarse tokens: the dataset is damaged; `treegraft verify` says where"
+        )
+
+
 def _bounds(name: str, x: Tensor) -> tuple[Tensor, Tensor]:
     if "label" in name:  # none is as good as any
         x = torch.where(x == IGNORED_LABEL, 0, x)

@@ -63,24 +63,32 @@ def row_labels(batch: Batch, name: str) -> Tensor | None:
 
 
 def predict_tokens(
-    output: Output, name: str, head: Callable[[Tensor], Tensor], hidden: Tensor, labels: Tensor | None
+    output: Output,
+    name: str,
+    head: Callable[[Tensor], Tensor],
+    hidden: Tensor,
+    labels: Tensor | None,
+    smoothing: float = 0.0,
 ) -> None:
     """Masked language modelling (BERT, Devlin et al. 2019, section 3.1, task 1).
 
     With labels int64[B, T] only the positions that have one go through the head, a seventh of the work and memory
-    at the usual rate: logits float[M, V], in the order of positions. Without: float[B, T, V].
+    at the usual rate: logits float[M, V], in the order of positions. Without: float[B, T, V]. `smoothing` as of
+    `Output.add_classes`.
     """
     if labels is None:
         output.logits[name] = head(hidden)
         return
-    chosen = labels != IGNORED_LABEL
-    output.logits[name] = head(hidden[chosen])
-    output.add_classes(name, output.logits[name], labels[chosen])
+    labels = labels.flatten()
+    chosen = (labels != IGNORED_LABEL).nonzero()[:, 0]  # once: a GPU is waited for
+    output.logits[name] = head(hidden.flatten(0, 1)[chosen])
+    output.add_classes(name, output.logits[name], labels[chosen], smoothing)
 
 
 def _mlm(model: nn.Module, hidden: Tensor, pooled: Tensor | None, batch: Batch) -> Output:
     output = Output()
-    predict_tokens(output, "mlm", model.cls.predictions, hidden, row_labels(batch, "mlm_labels"))
+    labels = row_labels(batch, "mlm_labels")
+    predict_tokens(output, "mlm", model.cls.predictions, hidden, labels, model.smoothing)
     return output
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from typing import Any
 
 import torch
 from torch import Tensor
@@ -17,26 +18,31 @@ class Output:
     """Loss and logits of a batch.
 
     Attributes:
-        loss: float[], the sum of `parts`; None where the batch has no labels.
+        loss: float[], `parts` added up (`summed`); None where the batch has no labels.
         logits: by name of what is predicted; `models.heads` says the names and shapes of each task.
         parts: the losses that were added up, by name, each a mean over its predictions (0 where there are none).
         counts: how many predictions each of the parts is a mean over. A mean over several batches is right if
             parts are weighed by it.
-        weights: by how much each of the parts is multiplied in the loss.
+        weights: by how much each of the parts is multiplied in the loss; None: predictions of all parts whose weight is
+            None count alike, so that these are one mean.
     """
 
     loss: Tensor | None = None
     logits: dict[str, Tensor] = field(default_factory=dict)
     parts: dict[str, Tensor] = field(default_factory=dict)
     counts: dict[str, Tensor] = field(default_factory=dict)
-    weights: dict[str, float] = field(default_factory=dict)
+    weights: dict[str, float | None] = field(default_factory=dict)
 
     def add(self, name: str, total: Tensor, count: Tensor, weight: float = 1.0) -> None:
         """Add `weight` times the mean `total / count` (both scalars) to the loss."""
-        part = total / count.clamp(min=1)
-        self.parts[name], self.counts[name], self.weights[name] = part, count, weight
-        part = part if weight == 1 else weight * part
-        self.loss = part if self.loss is None else self.loss + part
+        self.parts[name], self.counts[name], self.weights[name] = total / count.clamp(min=1), count, weight
+        self.loss = summed(self.parts, self.counts, self.weights)
+
+    def join(self) -> None:
+        """Let predictions of all parts count alike: the loss is one mean over them."""
+        if self.parts:
+            self.weights = dict.fromkeys(self.parts)
+            self.loss = summed(self.parts, self.counts, self.weights)
 
     def share(self, counts: Mapping[str, Tensor]) -> Tensor:
         """This batch's share float[] of the loss of a larger one that has `counts` predictions (`models.counts`).
@@ -44,20 +50,32 @@ class Output:
         The shares of all its pieces add up to its loss, and so do their gradients, however it was cut: a mean of the
         pieces' means would weigh a prediction by the company it is in.
         """
-        shares = [
-            self.weights[name] * part * (self.counts[name] / counts[name].clamp(min=1))
-            for name, part in self.parts.items()
-        ]
-        return torch.stack(shares).sum()
+        shares = {
+            name: part * (self.counts[name] / counts[name].clamp(min=1)) for name, part in self.parts.items()
+        }
+        return summed(shares, counts, self.weights)
 
-    def add_classes(self, name: str, logits: Tensor, labels: Tensor) -> None:
+    def add_classes(self, name: str, logits: Tensor, labels: Tensor, smoothing: float = 0.0) -> None:
         """Add the cross entropy of labels int[...] under logits float[..., C]; labels of -100 do not count.
 
-        Half-precision logits are summed in single precision.
+        `smoothing`: this share of a label is spread over all classes. Half-precision logits are summed in single
+        precision.
         """
         logits, labels = logits.reshape(-1, logits.shape[-1]), labels.reshape(-1).long()
-        total = functional.cross_entropy(widened(logits), labels, ignore_index=IGNORED_LABEL, reduction="sum")
+        total = functional.cross_entropy(
+            widened(logits), labels, ignore_index=IGNORED_LABEL, reduction="sum", label_smoothing=smoothing
+        )
         self.add(name, total, (labels != IGNORED_LABEL).sum())
+
+
+def summed(parts: Mapping[str, Any], counts: Mapping[str, Any], weights: Mapping[str, float | None]) -> Any:
+    """The loss that means of parts come to, of numbers or of tensors float[]; weights are `Output.weights`."""
+    alike = sum(counts[name] for name in parts if weights[name] is None)
+    every = alike + (alike == 0)  # `max` would wait for a device
+    return sum(
+        part * counts[name] / every if weights[name] is None else weights[name] * part
+        for name, part in parts.items()
+    )
 
 
 def widened(x: Tensor) -> Tensor:

@@ -39,13 +39,15 @@ class UniLM(Bert):
     """BERT whose rows are of a kind of language model.
 
     Options: `lm`: the kind of rows that have no `lm_kind`; `types`: `shared`, token types are segments as in BERT, or
-    `by_kind`, six of them; the default is `by_kind` where the checkpoint has six types, else `shared`. Tasks of
-    understanding are bidirectional whatever the batch or `lm` says.
+    `by_kind`, six of them; the default is `by_kind` where the checkpoint has six types, else `shared`; `smoothing`:
+    share of a masked token's label, below 1, that is spread over the vocabulary in training (the paper's fine-tuning of
+    generation has 0.1, sections 3.1 to 3.3); losses that are measured are plain. Tasks of understanding are
+    bidirectional whatever the batch or `lm` says.
     """
 
     kind: ClassVar[str] = "unilm"
     tasks: ClassVar[tuple[str, ...]] = (*_OF_ANY_KIND, "classify", "regress", "tag", "span", "choice")
-    options: ClassVar[dict[str, Any]] = {"lm": LM_KINDS[0], "types": None}
+    options: ClassVar[dict[str, Any]] = {"lm": LM_KINDS[0], "types": None, "smoothing": 0.0}
 
     @classmethod
     def settings_of(cls, config: BertConfig) -> dict[str, Any]:
@@ -53,9 +55,11 @@ class UniLM(Bert):
         settings, has = super().settings_of(config), config.type_vocab_size
         if settings["types"] is None:
             settings["types"] = "by_kind" if has == len(_GROWN) else "shared"
-        for name, known in (("lm", LM_KINDS), ("types", TYPES)):
-            if settings[name] not in known:
-                raise ValueError(f"{name} is {settings[name]!r}, expected one of {', '.join(known)}")
+        cls.check_choice("lm", settings["lm"], LM_KINDS)
+        cls.check_choice("types", settings["types"], TYPES)
+        cls.check_number("smoothing", settings["smoothing"], most=1)
+        if settings["smoothing"] == 1:
+            raise ValueError("smoothing is 1, expected a number below 1: nothing of the label would be left")
         if settings["types"] == "by_kind" and has not in (2, len(_GROWN)):
             raise ValueError(
                 f"types is 'by_kind', which grows two token types to six; the checkpoint has {has}: use 'shared'"
@@ -70,6 +74,10 @@ class UniLM(Bert):
         grown = nn.Embedding.from_pretrained(old.weight.detach()[list(_GROWN)], freeze=False)
         self.bert.embeddings.token_type_embeddings = grown
         self.config.type_vocab_size = len(_GROWN)
+
+    @property
+    def smoothing(self) -> float:
+        return float(self.settings["smoothing"]) if self.training else 0.0
 
     @property
     def mask(self) -> Mask:

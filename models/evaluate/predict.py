@@ -16,7 +16,7 @@ from models.bert_batch import Batch, need_columns
 from models.collate.collator import Collator
 from models.evaluate.measure import Measure, Scores
 from models.evaluate.options import Options
-from models.output import Output
+from models.output import Output, summed
 from models.ranks import Ranks
 from models.stream.batches import Grouping
 from models.stream.loader import Loader
@@ -149,7 +149,7 @@ class _Losses:
     def __init__(self) -> None:
         self.sums: dict[str, float] = {}
         self.counts: dict[str, float] = {}
-        self.weights: dict[str, float] = {}
+        self.weights: dict[str, float | None] = {}
 
     def add(self, output: Output) -> None:
         for name, part in output.parts.items():
@@ -169,5 +169,5 @@ class _Losses:
         }
         if not means:
             return {}
-        loss = {"loss": sum(weights[name] * mean for name, mean in means.items())}
+        loss = {"loss": summed(means, counts, weights)}
         return loss | ({f"loss_{name}": mean for name, mean in means.items()} if len(means) > 1 else {})

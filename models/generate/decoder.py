@@ -25,7 +25,8 @@ class Decoder:
     """Predictions of the next token for R rows of K beams; K may change from step to step.
 
     `kept` float[layers, 2, R, heads, S + slots, D]: keys and values of S source tokens, and of tokens in the order
-    they were written, K a step. `own` bool[R, K, slots so far]: which of these are a beam's.
+    they were written, K a step; of autocast's type where that is on, or attention would cast all of them anew in every
+    step. `own` bool[R, K, slots so far]: which of these are a beam's.
     """
 
     def __init__(
@@ -42,7 +43,9 @@ class Decoder:
         heads, (rows, width) = model.config.num_attention_heads, real.shape
         places = width + slots
         size = model.config.hidden_size // heads
-        self.kept = first.new_empty(len(self.layers), 2, rows, heads, places, size, dtype=model.dtype)
+        device = first.device.type
+        kind = torch.get_autocast_dtype(device) if torch.is_autocast_enabled(device) else model.dtype
+        self.kept = first.new_empty(len(self.layers), 2, rows, heads, places, size, dtype=kind)
         self.used, self.steps = width, 0
         self._run(source, real[:, None].expand(-1, width, -1), at=0)
 

@@ -130,6 +130,8 @@ def plain(value: object) -> str:
 
 def added_up(model: Bert) -> str:
     """The sum that a model's loss is; a part that an option bears the name of is weighed by it."""
+    if model.alike:
+        return f"mean over all predictions of {' and '.join(model.parts)}"
     weights = {name: f"{model.settings[name]} x " for name in model.parts if name in model.settings}
     return " + ".join(f"{weights.get(name, '')}{name}" for name in model.parts)
 

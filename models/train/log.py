@@ -21,6 +21,7 @@ from rich.console import Console
 from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
 
 from corpora import files
+from models.output import summed
 from models.train.recipe import Recipe
 
 METRICS = "metrics.jsonl"
@@ -35,7 +36,7 @@ class Losses:
 
     means: dict[str, float]
     counts: dict[str, int]
-    weights: dict[str, float]
+    weights: dict[str, float | None]
     tokens: int
 
 
@@ -101,8 +102,9 @@ class Log:
         counted = any(count for _, count in window["parts"].values())  # else there is no mean
         if counted and (step % self._every == 0 or step == self._steps):
             means = {name: total / max(count, 1) for name, (total, count) in window["parts"].items()}
+            counts = {name: count for name, (_, count) in window["parts"].items()}
             seconds = time.perf_counter() - self._since
-            line = {"step": step, "loss": sum(losses.weights[name] * mean for name, mean in means.items())}
+            line = {"step": step, "loss": summed(means, counts, losses.weights)}
             line |= means if len(means) > 1 else {}
             line |= now | {"tokens": window["tokens"], "seconds": round(seconds, 3)}
             line["tokens_per_second"] = round(self._read / max(seconds, 1e-9), 1)

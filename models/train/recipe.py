@@ -149,9 +149,10 @@ class Recipe(Section):
     rows are labelled for. Targets of seq2seq rows are learned by `model: unilm` under `task: mlm`."""
     options: dict[str, Any] = {}
     """Options of the model, switches of ablations; default: those that `init` was saved with, but for `lm`. kbert:
-    `graph`, `soft_positions`, `visible_matrix`; unilm: `lm`, `types`; sgnet: `direction`, `alpha`, `aggregation`,
-    `softmax`; ambert: `variant`, `granularity`, `classifiers`, `agreement` (0.01 where masked tokens alone taught small
-    weights; variant `hybrid` has none)."""
+    `graph`, `soft_positions`, `visible_matrix`; unilm: `lm`, `types`, `smoothing` (of labels; the paper's 0.1 for
+    generation); sgnet: `direction`, `alpha`, `aggregation`, `softmax`; ambert: `variant`, `granularity`, `masked`,
+    `classifiers`, `agreement` (0.01 where masked tokens alone taught small weights; variant `hybrid` has none),
+    `agree_on` (`cls`, `predictions`)."""
     init: Name | None = None
     """Checkpoint to begin from: a folder (such as `model` in the `out` of another run) or an id on the hub."""
     new: New | None = None

@@ -297,3 +297,177 @@ def test_columns():
     assert made("classify").columns == (*coarse, "label")
     assert made("tag").columns == (*coarse, "token_labels", "coarse_index")
     assert made("choice").columns == (*coarse, "label", "choice_lengths", "choice_coarse")
+
+
+# --- the agreement ----------------------------------------------------------------------------
+
+
+def predicted(task, score):
+    return score[:, None] if task == "regress" else score.softmax(-1)
+
+
+@pytest.mark.parametrize("variant", ["shared", "combo"])
+@pytest.mark.parametrize("task", ["classify", "regress", "choice"])
+def test_predictions_agree_by_their_distance(task, variant):
+    """Not squared, over rows or questions that are some, labelled or not; without a gradient where it is 0."""
+    model = made(task, variant, labels=["a", "b", "c"], agree_on="predictions", agreement=0.5)
+    batch = batch_of(4, count=6)
+    batch["row_weight"] = torch.tensor([1.0, 1, 1, 1, 0, 0])
+    batch |= {
+        "classify": {"label": torch.tensor([2, 0, -100, 1, 1, 1])},
+        "regress": {"label_score": torch.tensor([0.0, 2, float("nan"), 4, 1, 1])},
+        "choice": {
+            "choices": torch.tensor([0, 0, 0, 1, 2, 2]),  # padding's is a question, too, that nobody asks
+            "label": torch.tensor([-100, 0, 0]),
+        },
+    }[task]
+    output = model(batch)
+    fine, coarse = (output.logits[f"{task}_{name}"] for name in ("fine", "coarse"))
+    if task == "choice":
+        apart = [(fine[:3].softmax(0) - coarse[:3].softmax(0)).norm(), torch.tensor(0.0)]
+    else:
+        apart = list((predicted(task, fine) - predicted(task, coarse))[:4].norm(dim=-1))
+    torch.testing.assert_close(output.parts["agreement"], torch.stack(apart).mean())
+    others = sum(part for name, part in output.parts.items() if name != "agreement")
+    torch.testing.assert_close(output.loss, others + 0.5 * output.parts["agreement"])
+    assert {n: int(c) for n, c in model.counts(batch).items()} == {
+        n: int(c) for n, c in output.counts.items()
+    }
+    output.loss.backward()
+    assert all(p.grad.isfinite().all() for p in model.parameters() if p.grad is not None)
+
+
+def test_what_agrees_is_as_before_unless_it_is_said():
+    batch = batch_of(4) | {"label": torch.tensor([2, 0, 1, 1])}
+    mine, named = (
+        made("classify", labels=["a", "b", "c"]),
+        made("classify", labels=["a", "b", "c"], agree_on="cls"),
+    )
+    assert mine.settings["agree_on"] == "cls" and torch.equal(mine(batch).loss, named(batch).loss)
+    with pytest.raises(CheckpointError, match="agree_on is 'logits', expected one of cls, predictions"):
+        made(agree_on="logits")
+    with pytest.raises(CheckpointError, match="agree_on is 'cls', and one classifier has none to agree with"):
+        made(variant="hybrid", agree_on="cls")
+
+
+# --- equation 1 -------------------------------------------------------------------------------
+
+
+def masked_batch(seed, count=4):
+    batch = batch_of(seed, count)
+    draw = torch.Generator().manual_seed(seed)
+
+    def some(name, share):
+        ids = batch[f"{name}input_ids"]
+        chosen = (torch.rand(ids.shape, generator=draw) < share) & (batch[f"{name}sequence_id"] > 0)
+        return torch.where(chosen, ids, -100)
+
+    return batch | {"mlm_labels": some("", 0.6), "coarse_mlm_labels": some("coarse_", 0.2)}
+
+
+@pytest.mark.parametrize("variant", VARIANTS)
+def test_equation_1_is_one_mean_over_the_masked_tokens_of_both(variant):
+    batch = masked_batch(7)
+    output = made("mlm", variant, masked="together")(batch)
+    total = sum(
+        functional.cross_entropy(output.logits[name], labels[labels != -100], reduction="sum")
+        for name, labels in (("mlm", batch["mlm_labels"]), ("coarse_mlm", batch["coarse_mlm_labels"]))
+    )
+    every = sum(int((batch[name] != -100).sum()) for name in ("mlm_labels", "coarse_mlm_labels"))
+    torch.testing.assert_close(output.loss, total / every)
+    apart = made("mlm", variant)(batch)
+    assert torch.equal(apart.loss, apart.parts["mlm"] + apart.parts["coarse_mlm"])
+    assert all(torch.equal(apart.parts[name], part) for name, part in output.parts.items())
+
+
+def test_shares_of_one_mean_add_up_to_it():
+    """Whatever pieces have of either granularity, of which one has no coarse label at all."""
+    model, batch = made("mlm", masked="together"), masked_batch(8, count=6)
+    batch["coarse_mlm_labels"][0] = -100
+    whole = model(batch)
+    pieces = [{n: x[a:b] for n, x in batch.items()} for a, b in ((0, 1), (1, 4), (4, 6))]
+    counts = [model.counts(piece) for piece in pieces]
+    assert int(counts[0]["coarse_mlm"]) == 0 < int(counts[1]["coarse_mlm"])
+    known = {name: sum(of[name] for of in counts) for name in whole.parts}
+    torch.testing.assert_close(torch.stack([model(piece).share(known) for piece in pieces]).sum(), whole.loss)
+
+
+def test_one_mean_of_nothing_is_nothing():
+    batch = masked_batch(9)
+    nothing = {name: torch.full_like(batch[name], -100) for name in ("mlm_labels", "coarse_mlm_labels")}
+    assert made("mlm", masked="together")({**batch, **nothing}).loss == 0
+    assert made("mlm", masked="together")(batch_of(9)).loss is None
+
+
+def test_ablations_of_one_granularity_have_one_mean_anyway():
+    batch = masked_batch(9)
+    for granularity in ("fine", "coarse"):
+        one, other = (
+            made("mlm", granularity=granularity, masked=how)(batch) for how in ("apart", "together")
+        )
+        assert torch.equal(one.loss, other.loss) and one.weights == other.weights
+
+
+# --- beginnings -------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("variant", VARIANTS)
+@pytest.mark.parametrize("task", ["mlm", "classify"])
+def test_from_bert_coarse_tokens_begin_as_fine_ones_but_for_their_words(tmp_path, variant, task):
+    torch.manual_seed(4)
+    bert = checkpoint.new(tiny(), "bert", "pretrain")
+    checkpoint.save(bert, tmp_path / "bert")
+    options = {"variant": variant, "coarse_vocab_size": COARSE}
+    model = checkpoint.load(tmp_path / "bert", "ambert", task, labels=["a", "b"], **options)
+    weights = model.state_dict()
+    table = "coarse.embeddings" if variant == "combo" else "coarse_embeddings"
+    for name in (
+        "position_embeddings.weight",
+        "token_type_embeddings.weight",
+        "LayerNorm.weight",
+        "LayerNorm.bias",
+    ):
+        assert torch.equal(weights[f"{table}.{name}"], weights[f"bert.embeddings.{name}"])
+        assert weights[f"{table}.{name}"].data_ptr() != weights[f"bert.embeddings.{name}"].data_ptr()
+    if variant == "combo":
+        for name, weight in model.bert.encoder.state_dict().items():
+            assert torch.equal(model.coarse.encoder.state_dict()[name], weight)
+    drawn = {name for name in model.drawn if not name.split(".")[0].endswith("classifier")}
+    words = f"{table}.word_embeddings.weight"
+    assert drawn - {"coarse_decoder.weight"} == {words} | (
+        {"coarse_decoder.bias"} if task == "mlm" else set()
+    )
+    with torch.no_grad():
+        weights[f"{table}.position_embeddings.weight"] += 1
+    checkpoint.save(model, tmp_path / "own")
+    again = checkpoint.load(tmp_path / "own")
+    assert again.drawn == ()
+    assert torch.equal(
+        again.state_dict()[f"{table}.position_embeddings.weight"],
+        weights[f"{table}.position_embeddings.weight"],
+    )
+
+
+def test_what_the_checkpoint_lacks_of_fine_tokens_too_is_drawn(tmp_path):
+    checkpoint.save(checkpoint.new(tiny(), "bert", "none"), tmp_path)
+    model = checkpoint.load(
+        tmp_path, "ambert", "classify", labels=["a", "b"], variant="combo", coarse_vocab_size=COARSE
+    )
+    assert {"bert.pooler.dense.weight", "coarse.pooler.dense.weight"} <= set(model.drawn)
+    assert not torch.equal(model.bert.pooler.dense.weight, model.coarse.pooler.dense.weight)
+
+
+# --- what points at coarse tokens -------------------------------------------------------------
+
+
+@pytest.mark.parametrize("wrong", [-1, None])
+def test_a_coarse_token_that_is_not_there_is_named(wrong):
+    model, batch = made("tag", labels=["a", "b"]), batch_of(5)
+    shortest = int((batch["coarse_sequence_id"] > 0).sum(1).argmin())
+    length = int((batch["coarse_sequence_id"][shortest] > 0).sum())
+    batch["coarse_index"][shortest, 1] = length if wrong is None else wrong
+    with pytest.raises(
+        BatchError,
+        match=rf"coarse_index of token 1 of row {shortest} .* is -?\d+, and the row has {length} coarse",
+    ):
+        model(batch)

@@ -7,12 +7,14 @@ import pytest
 import torch
 import transformers
 from torch import Tensor
+from torch.utils._python_dispatch import TorchDispatchMode
 
 from models import checkpoint
+from models.bert import Bert
 from models.bert_batch import BatchError
 from models.heads import TASKS
 from tests.models import bert_literal as literal
-from tests.models.tiny import fine_batch, tiny, together
+from tests.models.tiny import VOCAB, fine_batch, tiny, together
 
 # On a CPU FlexAttention runs as plain torch (`Bert.__call__`), which torch warns of.
 pytestmark = pytest.mark.filterwarnings("ignore:flex_attention called without torch.compile")
@@ -302,3 +304,50 @@ def test_checkpointing_of_activations_changes_no_gradient(model):
     assert len(gradients[0]) > 20
     for one, other in zip(*gradients, strict=True):
         torch.testing.assert_close(one, other)
+
+
+class Waits(TorchDispatchMode):
+    """Counts what a GPU would be waited for: numbers that leave it, and how many places a mask has."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.found: list[str] = []
+
+    def __torch_dispatch__(self, func, types, args=(), kwargs=None):
+        name = str(func)
+        by_mask = name == "aten.index.Tensor" and any(
+            x is not None and x.dtype == torch.bool for x in args[1]
+        )
+        if by_mask or any(part in name for part in ("_local_scalar_dense", "nonzero", "masked_select")):
+            self.found.append(name)
+        return func(*args, **(kwargs or {}))
+
+
+@pytest.mark.parametrize(("task", "most"), [("pretrain", 1), ("classify", 0), ("span", 0), ("choice", 0)])
+def test_a_step_waits_for_the_places_of_masked_tokens_alone(task, most, monkeypatch):
+    """Of a batch on a GPU, which is checked before it goes there."""
+    model, batch = checkpoint.new(tiny(), "bert", task, labels=["a", "b"]), fine_batch([12] * 6)
+    batch |= {
+        "mlm_labels": torch.where(batch["position_ids"] % 5 == 2, batch["input_ids"], -100),
+        "label": torch.tensor([0, 1] if task == "choice" else [0, 1] * 3),
+        "choices": torch.tensor([0, 0, 0, 1, 1, 1]),
+        "answer_start": torch.tensor([7] * 6),
+        "answer_stop": torch.tensor([9] * 6),
+    }
+    monkeypatch.setattr(Bert, "check_numbers", lambda self, batch: None)  # what is asked of processors alone
+    with Waits() as waits:
+        model(batch)
+    assert len(waits.found) == most, waits.found
+
+
+def test_a_batch_is_looked_at_where_looking_is_free():
+    """On a device whose numbers cannot be asked for, and not on processors alone."""
+    model, wrong = checkpoint.new(tiny(), "bert", "span"), fine_batch([5, 4])
+    wrong["input_ids"][0, 0] = VOCAB
+    with pytest.raises(BatchError, match="input_ids holds 120"):
+        model.check(wrong)
+    elsewhere = {name: tensor.to("meta") for name, tensor in wrong.items()}
+    model.check(elsewhere)
+    del elsewhere["position_ids"]
+    with pytest.raises(BatchError, match="reads 'position_ids'"):
+        model.check(elsewhere)

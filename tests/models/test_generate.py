@@ -381,3 +381,33 @@ def test_a_row_of_weight_zero_may_be_as_long_as_it_is():
     search = Search.of(SPECIAL, max_target_length=4)
     alone = generate(model, sources_alone([[CLS, 8, SEP]]), search).lists()
     assert generate(model, batch, search).lists() == [*alone, []]
+
+
+def test_in_half_precision_keys_and_values_are_kept_in_half_and_say_the_same(monkeypatch):
+    """Attention of autocast casts what it is given: kept in single, all of it anew in every step."""
+    model, kinds = made(7), set()
+    batch = sources_alone(sources_of(random.Random(3), 4))
+    search = Search(mask=MASK, end=SEP, max_target_length=6, beam_size=2, n_best=2)
+
+    class Watched(Decoder):
+        def _run(self, tokens, seen, at):
+            kinds.add(self.kept.dtype)
+            return super()._run(tokens, seen, at)
+
+    class Single(Decoder):
+        def _run(self, tokens, seen, at):
+            self.kept = self.kept.float()
+            return super()._run(tokens, seen, at)
+
+    def found(decoder, precision):
+        monkeypatch.setattr("models.generate.search.Decoder", decoder)
+        with torch.autocast("cpu", torch.bfloat16, enabled=precision == "bf16"):
+            return vars(generate(model, batch, search))
+
+    found(Watched, "fp32")
+    assert kinds == {torch.float64}, "the model's own"
+    kinds.clear()
+    model.float()
+    mine, single = found(Watched, "bf16"), found(Single, "bf16")
+    assert kinds == {torch.bfloat16}
+    assert all(torch.equal(mine[name], single[name]) for name in mine)

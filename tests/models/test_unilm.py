@@ -196,3 +196,29 @@ def test_unknown_options_and_numbers_are_refused_by_name():
         model({**batch, "token_type_ids": batch["token_type_ids"] * 2})
     with pytest.raises(BatchError, match="'unilm' reads 'input_ids'"):
         model({name: x for name, x in batch.items() if name != "input_ids"})
+
+
+def test_labels_are_smoothed_in_training_alone():
+    """The paper's fine-tuning of generation: a share of each label lies on the whole vocabulary."""
+    batch = fine_batch([9, 8])
+    batch["mlm_labels"] = torch.where(batch["position_ids"] % 3 == 1, batch["input_ids"], -100)
+    plain, smooth = made("mlm"), made("mlm", smoothing=0.1)
+    assert torch.equal(smooth(batch).loss, plain(batch).loss)
+    output = smooth.train()(batch)  # these have no dropout
+    labels = batch["mlm_labels"][batch["mlm_labels"] != -100]
+    scores = output.logits["mlm"].log_softmax(-1)
+    wanted = -0.9 * scores[torch.arange(len(labels)), labels] - 0.1 * scores.mean(-1)
+    torch.testing.assert_close(output.loss, wanted.mean())
+    assert torch.equal(plain.train()(batch).loss, plain.eval()(batch).loss)
+
+
+def test_next_sentences_are_not_smoothed():
+    batch = fine_batch([9, 8]) | {"label": torch.tensor([0, 1])}
+    plain, smooth = (made("pretrain", smoothing=share).train() for share in (0, 0.1))
+    assert torch.equal(plain(batch).loss, smooth(batch).loss)
+
+
+@pytest.mark.parametrize("smoothing", [1, 1.0, -0.1, float("nan"), True, "x"])
+def test_smoothing_leaves_something_of_a_label(smoothing):
+    with pytest.raises(CheckpointError, match=r"smoothing is .*, expected a number"):
+        made("mlm", smoothing=smoothing)

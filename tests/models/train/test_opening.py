@@ -16,7 +16,7 @@ from models.train.data import make_collator, open_rows
 from models.train.facts import added_up
 from models.train.parts import make_model
 from models.train.reading import RecipeError
-from tests.models.train.recipes import recipe, run
+from tests.models.train.recipes import metrics, recipe, run
 
 SUMS = [
     ("bert", "pretrain", "pretrain", {}, "mlm + nsp"),
@@ -48,6 +48,16 @@ def test_a_sum_is_the_one_that_the_model_makes(datasets, tmp_path, model, task, 
     assert {name: float(weight or 1) for weight, _, name in terms} == output.weights
     summed = sum(float(weight or 1) * float(output.parts[name]) for weight, _, name in terms)
     assert summed == pytest.approx(float(output.loss))
+
+
+def test_one_mean_is_said_to_be_one(datasets, tmp_path):
+    keys = {"model": "ambert", "task": "mlm", "data": {"folder": str(datasets["pretrain"])}}
+    out, said = run(
+        tmp_path, **keys, options={"masked": "together"}, optim={"lr": 1e-3, "steps": 1}, log_every=1
+    )
+    assert "\nloss = mean over all predictions of mlm and coarse_mlm\n" in said
+    line = metrics(out)[0]
+    assert min(line["mlm"], line["coarse_mlm"]) < line["loss"] < max(line["mlm"], line["coarse_mlm"])
 
 
 def test_what_is_added_up_is_said_once(datasets, tmp_path):
