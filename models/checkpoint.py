@@ -17,12 +17,13 @@ from typing import Any
 
 import torch
 from torch import nn
-from transformers import AutoConfig, BertConfig
+from transformers import BertConfig
 from transformers.utils import logging
 
 from models.ambert import Ambert
 from models.bert import Bert
 from models.bert_batch import label_names
+from models.bert_config import CheckpointError, read_config, reading
 from models.heads import TASKS
 from models.kbert import KBert
 from models.sgnet import SGNet
@@ -32,10 +33,6 @@ MODELS: dict[str, type[Bert]] = {model.kind: model for model in (Bert, KBert, SG
 """By name, as in a recipe."""
 
 _LAYER = re.compile(r"(bert\.)?encoder\.layer\.")
-
-
-class CheckpointError(ValueError):
-    """A checkpoint that cannot be loaded as asked; the message says why and what to do."""
 
 
 def load(
@@ -75,7 +72,7 @@ def load(
         config.classifier_dropout = None  # that of hidden states
     had, others = label_names(config.id2label), _other_tasks(config)
     kind = _configure(config, model, task, labels, options)
-    with _reading(f"weights of {source} cannot be read"), _unreported():
+    with reading(f"weights of {source} cannot be read"), _unreported():
         made, info = kind.from_pretrained(
             str(source),
             config=config,
@@ -91,6 +88,7 @@ def load(
     else:
         _fit_head(made, had)
     made.settle()
+    _check_saves(made)
     return made
 
 
@@ -106,9 +104,10 @@ def new(
     """A model of a config with weights drawn from torch's random state. Arguments and errors as of `load`."""
     config = BertConfig.from_dict(config.to_dict())
     kind = _configure(config, model, task, labels, options)
-    with _reading("no model can be made of the config"):
+    with reading("no model can be made of the config"):
         made = kind._from_config(config, attn_implementation=attention)
     made.settle()
+    _check_saves(made)
     made.drawn = tuple(sorted(made.state_dict()))
     return made
 
@@ -126,35 +125,6 @@ def save(model: Bert, folder: str | Path) -> None:
     config = json.loads(path.read_text(encoding="utf-8"))
     config["architectures"] = [model.task.like]
     path.write_text(json.dumps(config, indent=2, sort_keys=True) + "\n", encoding="utf-8")
-
-
-def read_config(source: str | Path, revision: str = "main") -> BertConfig:
-    """The config of a folder or hub id. Raises CheckpointError where there is none, or it is no BERT's."""
-    if Path(source).is_file():
-        raise CheckpointError(
-            f"{source} is a file, expected a folder with config.json and weights, or an id on the hub; "
-            "models.uer.convert makes a folder of a file that UER saved"
-        )
-    expected = "expected a folder with config.json and weights, or an id on the hub"
-    if not Path(source).is_dir() and _names_folder(str(source)):
-        raise CheckpointError(f"{source} is no checkpoint: {expected}; there is no such folder")
-    found = (
-        f"is no checkpoint: {expected}" if Path(source).is_dir() else "is no folder here, and no hub gave it"
-    )
-    with _reading(f"{source} {found}"):
-        config = AutoConfig.from_pretrained(str(source), revision=revision, trust_remote_code=False)
-    if not isinstance(config, BertConfig) or config.model_type != "bert":
-        raise CheckpointError(
-            f"{source} holds a model of type {config.model_type!r}, expected 'bert': the models here are BERT's "
-            "encoder with other masks"
-        )
-    return config
-
-
-def _names_folder(source: str) -> bool:
-    """Whether this can be no id on the hub (`owner/name`); the hub would be asked again and again."""
-    first, *rest = source.split("/")
-    return source.startswith((".", "/", "~")) or len(rest) > 1 or (len(rest) == 1 and Path(first).is_dir())
 
 
 def _configure(
@@ -187,6 +157,12 @@ def _configure(
     except ValueError as error:
         raise CheckpointError(str(error)) from None
     return kind
+
+
+def _check_saves(model: Bert) -> None:
+    """Raise CheckpointError for a config that transformers would not write: after a run it is too late."""
+    with reading("config.json cannot be written again"):
+        model.config.validate()
 
 
 def _complete(model: Bert, info: dict[str, Any], source: str | Path) -> None:
@@ -275,23 +251,3 @@ def _unreported() -> Iterator[None]:
         yield
     finally:
         logger.setLevel(level)
-
-
-@contextmanager
-def _reading(what: str) -> Iterator[None]:
-    """One error, whatever is wrong with files of others: transformers raises a dozen for them."""
-    try:
-        yield
-    except MemoryError:
-        raise
-    except Exception as error:
-        raise CheckpointError(f"{what}; {_first_line(error)}") from error
-
-
-def _first_line(error: BaseException) -> str:
-    said = [type(error).__name__, *str(error).strip().splitlines()]
-    return (
-        said[1]
-        if isinstance(error, OSError | ValueError | RuntimeError) and said[1:]
-        else ": ".join(said[:2])
-    )

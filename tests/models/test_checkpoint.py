@@ -244,9 +244,7 @@ def test_a_head_of_classes_without_names_is_kept_if_it_has_as_many(tmp_path):
 def test_a_folder_that_is_not_there_is_not_sought_on_the_hub(tmp_path, monkeypatch, source):
     monkeypatch.chdir(tmp_path)
     (tmp_path / "out").mkdir()
-    monkeypatch.setattr(
-        checkpoint.AutoConfig, "from_pretrained", lambda *_, **__: pytest.fail("asked the hub")
-    )
+    monkeypatch.setattr(BertConfig, "get_config_dict", lambda *_, **__: pytest.fail("asked the hub"))
     with pytest.raises(
         CheckpointError, match=r"is no checkpoint: expected a folder .* there is no such folder"
     ):
@@ -258,7 +256,7 @@ def test_an_id_is_sought_on_the_hub(tmp_path, monkeypatch, source):
     asked = []
     monkeypatch.chdir(tmp_path)
     monkeypatch.setattr(
-        checkpoint.AutoConfig, "from_pretrained", lambda name, **_: asked.append(name) or tiny()
+        BertConfig, "get_config_dict", lambda name, **_: (asked.append(name) or tiny().to_dict(), {})
     )
     checkpoint.read_config(source)
     assert asked == [source]
@@ -355,12 +353,23 @@ def changed(saved, folder, config=None, weights=None):
     ("config", "message"),
     [
         ({"hidden_size": "x"}, "hidden_size"),
-        ({"num_attention_heads": 0}, "cannot be read; ZeroDivisionError"),
+        ({"num_attention_heads": 0}, "num_attention_heads is 0, expected a whole number from 1"),
+        ({"num_attention_heads": -2}, "num_attention_heads is -2"),
+        (
+            {"num_hidden_layers": 10**6},
+            "num_hidden_layers is 1000000, expected a whole number from 1 to 1,000",
+        ),
+        ({"id2label": None, "num_labels": 10**9}, "num_labels is 1000000000"),
+        ({"type_vocab_size": True}, "type_vocab_size is True"),
+        ({"layer_norm_eps": -1}, "layer_norm_eps is -1"),
+        ({"position_embedding_type": "relative_key"}, "position_embedding_type is 'relative_key'"),
+        ({"_output_attentions": True}, "cannot be written again.*output_attentions"),
         ({"num_attention_heads": 5}, "not a multiple"),
         ({"hidden_act": "nope"}, "nope"),
         ({"hidden_dropout_prob": 2.0}, "dropout probability"),
-        ({"vocab_size": 0}, "cannot be read"),
-        ({"pad_token_id": 10**6}, "Padding_idx"),
+        ({"vocab_size": 0}, "vocab_size is 0"),
+        ({"pad_token_id": 10**6}, "pad_token_id is 1000000"),
+        ({"pad_token_id": -7}, "pad_token_id is -7"),
         ({"id2label": "x"}, "is no checkpoint"),
         ({"dtype": "zzz"}, "zzz"),
         ({"is_decoder": True}, "is_decoder"),
@@ -372,7 +381,10 @@ def changed(saved, folder, config=None, weights=None):
         ({"treegraft": {"task": [1]}}, r"no task \[1\]"),
         ({"treegraft": {"model": "sgnet", "alpha": "x"}}, "alpha is 'x', expected a number from 0 to 1"),
         ({"treegraft": {"model": "sgnet", "alpha": float("nan")}}, "alpha is nan"),
-        ({"treegraft": {"model": "sgnet", "softmax": "no"}}, "softmax is 'no', expected true or false"),
+        (
+            {"treegraft": {"model": "sgnet", "softmax": "no"}},
+            "softmax is 'no', expected true, false or 'multiplied'",
+        ),
         ({"treegraft": {"model": "ambert", "coarse_vocab_size": True}}, "coarse_vocab_size is True"),
         *(
             ({"treegraft": {"model": "ambert", "coarse_vocab_size": 5, "agreement": x}}, "agreement is")
@@ -383,6 +395,26 @@ def changed(saved, folder, config=None, weights=None):
 def test_a_config_that_makes_no_model_is_one_error(config, message, saved, tmp_path):
     with pytest.raises(CheckpointError, match=message):
         checkpoint.load(changed(saved, tmp_path, config))
+
+
+@pytest.mark.parametrize(
+    "switch",
+    [
+        {"output_attentions": True},
+        {"output_hidden_states": True},
+        {"return_dict": False},
+        {"chunk_size_feed_forward": 3},
+        {"torchscript": True},
+    ],
+)
+def test_switches_of_calls_are_no_business_of_a_file(switch, saved, tmp_path):
+    plain, loaded = checkpoint.load(saved), checkpoint.load(changed(saved, tmp_path, switch))
+    batch = fine_batch([9, 7])
+    assert torch.equal(loaded(batch).logits["mlm"], plain(batch).logits["mlm"])
+    checkpoint.save(loaded, tmp_path / "again")
+    assert json.loads((tmp_path / "again/config.json").read_text()) == json.loads(
+        (saved / "config.json").read_text()
+    )
 
 
 @pytest.mark.parametrize("weights", [b"", b"junk" * 50, [1, 2], {1: torch.zeros(1)}])
@@ -397,7 +429,7 @@ def test_code_in_a_checkpoint_is_not_run_nor_asked_about(tmp_path, monkeypatch):
     code = f"open({str(tmp_path / 'ran')!r}, 'w')\nfrom transformers import BertConfig as Config"
     (tmp_path / "configuration_x.py").write_text(code)
     monkeypatch.setattr("builtins.input", lambda *asked: "y")
-    with pytest.raises(CheckpointError, match="is no checkpoint"):
+    with pytest.raises(CheckpointError, match="a model of type 'bertx'"):
         checkpoint.load(tmp_path)
     assert not (tmp_path / "ran").exists()
 
