@@ -157,7 +157,7 @@ class Ambert(Bert):
 
     def build(self, config: BertConfig) -> None:
         if self.settings["granularity"] == "fine":
-            self.group, self.view, self.reads = Bert.group, Bert.view, Bert.reads
+            self.read_as_bert()
             return super().build(config)
         coarse = copy.deepcopy(config)
         coarse.vocab_size = self.settings["coarse_vocab_size"]
@@ -227,6 +227,7 @@ class Ambert(Bert):
 
     @property
     def alike(self) -> bool:
+        """As `Bert.alike`; where both granularities are masked, as `masked` says."""
         return self.task.vocabulary and self.settings["masked"] == "together" and len(self.parts) > 1
 
     def counts(self, batch: Batch) -> dict[str, Tensor]:

@@ -121,7 +121,12 @@ class Bert(BertPreTrainedModel):
         self.bert = BertModel(config, add_pooling_layer=self.task.pooled)
         self.add_head(config, config.hidden_size)
 
+    def read_as_bert(self) -> None:
+        """Read fine tokens alone, as BERT does: an ablation whose columns need not be there."""
+        self.group, self.view, self.reads = Bert.group, Bert.view, Bert.reads
+
     def add_head(self, config: BertConfig, width: int) -> None:
+        """Add the modules of the task's head, which reads states of this width."""
         for name, module in self.task.modules(config, width).items():
             self.add_module(name, module)
 

@@ -1,11 +1,11 @@
 """K-BERT (Liu et al. 2020): BERT over a flattened sentence tree.
 
-The encoder is BERT's own, and so are its weights (section 3.1); two things of the batch differ. Positions are soft
-(section 3.2.1): a branch counts on from its anchor, so what reads as a sentence has a sentence's positions. And the
-visible matrix (section 3.3) hides branches from all but their anchors, in every layer: knowledge of a branch
-reaches the rest of the sentence through its anchor alone, one layer later.
+The encoder is BERT's own, and so are its weights ("Mask-Transformer"); two things of the batch differ. Positions are
+soft ("Embedding layer"): a branch counts on from its anchor, so what reads as a sentence has a sentence's positions.
+And the visible matrix ("Seeing layer") hides branches from all but their anchors, in every layer: knowledge of a branch
+reaches the rest of the sentence through its anchor alone, one layer later. (Names of the paper's sections.)
 
-Each of the three can be left out, for ablations (section 4.4): `soft_positions: false` numbers the tokens of the
+Each of the three can be left out ("Ablation studies"): `soft_positions: false` numbers the tokens of the
 flattened tree as they lie, `visible_matrix: false` lets all see all, `graph: false` reads the trunk alone.
 
 The published code fills up positions of padding with the greatest there is; here padding is seen by none, and its
@@ -52,7 +52,7 @@ class KBert(Bert):
     def build(self, config: BertConfig) -> None:
         super().build(config)
         if not self.settings["graph"]:
-            self.group, self.view, self.reads = Bert.group, Bert.view, Bert.reads
+            self.read_as_bert()
 
     @property
     def columns(self) -> tuple[str, ...]:

@@ -172,7 +172,7 @@ def _bind_visible(batch: Mapping[str, Any]) -> tuple[list[Any], Sees]:
 
 
 visible = Mask(("branch", "mention", "parent"), _bind_visible)
-"""The visible matrix (K-BERT, Liu et al. 2020, section 3.3, equation 3): tokens see each other if some path of the
+"""The visible matrix (K-BERT, Liu et al. 2020, "Seeing layer", equation 3): tokens see each other if some path of the
 sentence tree goes through both.
 
 That is: same `branch` (the trunk is branch 0); or one is on the trunk and the other on a branch of the same `mention`;

@@ -5,10 +5,11 @@ last hidden states H; the mask lets a word see itself and its heads. Its output 
 aggregation, section 3.3): alpha H + (1 - alpha) H'.
 
 Where paper, published code and sense differ:
-- Equation 2 multiplies scores by the mask of 0 and 1 and takes a softmax, by which a hidden word would keep a
-  score of 0 and be seen; the published layer adds -10,000 where the mask is 0, so hidden words weigh nothing. Here
-  likewise. `softmax: false` takes no softmax: scores of hidden words are 0, those of others weigh as they are
-  (as the published code's second way of reading the mask, which weighs by the mask alone).
+- Equation 2 is softmax(M QK^T / sqrt(d)), of the mask M of 0 and 1: a hidden word keeps a score of 0, and is seen;
+  the published layer adds -10,000 where the mask is 0, so hidden words weigh nothing. Here likewise. `softmax:
+  multiplied` takes the equation by its letter (padding and other sequences are hidden all the same). `softmax: false`
+  takes none: scores of hidden words are 0, those of others weigh as they are (as the published code's second way
+  of reading the mask, which weighs by the mask alone).
 - The paper fixes alpha at 0.5; the published code learns two weights, softmaxed, from halves on, and a scale from 1
   on: `aggregation: learned`.
 - For several choices the published code has a pooler of its own, new; here BERT's own pools the mix.
@@ -30,6 +31,8 @@ from models.masks import same_sequence, syntax
 
 AGGREGATIONS = ("fixed", "learned", "concat")
 DIRECTIONS = ("ancestors", "descendants", "none")
+MULTIPLIED = "multiplied"
+"""A softmax of scores that are multiplied by the mask."""
 
 
 class SGNet(Bert):
@@ -38,7 +41,7 @@ class SGNet(Bert):
     Options: `direction`: `ancestors` (a word sees its heads: the published model), `descendants`, or `none`: all see
     all, so one layer more and no parse, which then is not needed (an ablation); `aggregation`:
     `fixed` (alpha H + (1 - alpha) H'), `learned`, or `concat` ([H; H'], twice as wide, a variant of the paper);
-    `alpha`: weight of H where it is fixed; `softmax`: of the syntax-guided layer.
+    `alpha`: weight of H where it is fixed; `softmax`: of the syntax-guided layer: true, false or `multiplied`.
     """
 
     kind: ClassVar[str] = "sgnet"
@@ -57,38 +60,36 @@ class SGNet(Bert):
     def settings_of(cls, config: BertConfig) -> dict[str, Any]:
         """As `Bert.settings_of`; raises ValueError for a value that an option does not take."""
         settings = super().settings_of(config)
-        if settings["aggregation"] not in AGGREGATIONS:
-            raise ValueError(
-                f"aggregation is {settings['aggregation']!r}, expected one of {', '.join(AGGREGATIONS)}"
-            )
+        cls.check_choice("aggregation", settings["aggregation"], AGGREGATIONS)
         cls.check_number("alpha", settings["alpha"], most=1)
-        cls.check_flag("softmax", settings["softmax"])
-        if settings["direction"] not in DIRECTIONS:
-            raise ValueError(
-                f"direction is {settings['direction']!r}, expected one of {', '.join(DIRECTIONS)}"
-            )
+        cls.check_choice("direction", settings["direction"], DIRECTIONS)
+        if not isinstance(settings["softmax"], bool) and settings["softmax"] != MULTIPLIED:
+            raise ValueError(f"softmax is {settings['softmax']!r}, expected true, false or {MULTIPLIED!r}")
         return settings
 
     def build(self, config: BertConfig) -> None:
         width, wide = config.hidden_size, self.settings["aggregation"] == "concat"
         self.bert = BertModel(config, add_pooling_layer=self.task.pooled and not wide)
         self.syntax_layer = BertLayer(config)
-        if not self.settings["softmax"]:
-            self.syntax_layer.attention.self = ScoresAttention(config)
+        if self.settings["softmax"] is not True:
+            self.syntax_layer.attention.self = ScoresAttention(config, soft=bool(self.settings["softmax"]))
         if self.settings["aggregation"] == "learned":
             self.mix = Mix()
         if wide and self.task.pooled:
             self.wide_pooler = nn.Linear(2 * width, width)
         self.add_head(config, 2 * width if wide and not self.task.pooled else width)
         if self.settings["direction"] == "none":
-            self.group, self.view, self.reads = Bert.group, Bert.view, Bert.reads
+            self.read_as_bert()
 
     def encode(self, batch: Batch) -> tuple[Tensor, Tensor | None]:
+        """As `Bert.encode`, of the mix."""
         hidden, _ = super().encode(batch)
         direction = self.settings["direction"]
         mask = same_sequence if direction == "none" else same_sequence & syntax(direction)
-        soft = self.settings["softmax"]
-        seen = mask.attention(batch, self.config, dtype=hidden.dtype) if soft else mask.dense(batch)
+        if self.settings["softmax"] is True:
+            seen = mask.attention(batch, self.config, dtype=hidden.dtype)
+        else:
+            seen = mask.dense(batch).int() + same_sequence.dense(batch)
         both = self.aggregate(hidden, self.syntax_layer(hidden, seen))
         return both, self.pool(both)
 
@@ -100,6 +101,7 @@ class SGNet(Bert):
         return self.mix(hidden, guided) if how == "learned" else alpha * hidden + (1 - alpha) * guided
 
     def pool(self, both: Tensor) -> Tensor | None:
+        """The mix's [CLS] float[B, D] through a pooler, BERT's own where that is wide enough; None: nobody reads it."""
         if not self.task.pooled:
             return None
         if self.bert.pooler is None:
@@ -123,22 +125,29 @@ class Mix(nn.Module):
         self.scale = nn.Parameter(torch.ones(1))
 
     def forward(self, hidden: Tensor, guided: Tensor) -> Tensor:
+        """H, H' float[B, T, D] to float[B, T, D]."""
         first, second = self.shares.softmax(0)
         return self.scale * (first * hidden + second * guided)
 
 
 class ScoresAttention(BertSelfAttention):
-    """BERT's self-attention without a softmax: scaled scores weigh values as they are, those of hidden tokens 0."""
+    """BERT's self-attention whose scores of hidden tokens are 0. Without a softmax scores weigh values as they are;
+    with one, 0 is a score as any other, and hidden tokens are seen."""
 
-    def forward(
-        self, hidden_states: Tensor, attention_mask: Tensor | None = None, **_: Any
-    ) -> tuple[Tensor, Tensor]:
+    def __init__(self, config: BertConfig, soft: bool) -> None:
+        super().__init__(config)
+        self.soft = soft
+
+    def forward(self, hidden_states: Tensor, attention_mask: Tensor, **_: Any) -> tuple[Tensor, Tensor]:
+        """States float[B, T, D] to such and weights; `attention_mask` int[B, 1, T, T]: 2 where a token sees the other,
+        1 where that is but of its sequence, else 0."""
         shape = (*hidden_states.shape[:-1], self.num_attention_heads, self.attention_head_size)
         query, key, value = (
             part(hidden_states).view(shape).transpose(1, 2) for part in (self.query, self.key, self.value)
         )
         scores = query @ key.transpose(-1, -2) * self.scaling
-        if attention_mask is not None:
-            scores = scores.masked_fill(~attention_mask, 0)
+        scores = scores.masked_fill(attention_mask < 2, 0)
+        if self.soft:
+            scores = scores.masked_fill(attention_mask < 1, torch.finfo(scores.dtype).min).softmax(-1)
         scores = self.dropout(scores)
         return (scores @ value).transpose(1, 2).reshape(hidden_states.shape), scores

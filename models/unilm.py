@@ -77,6 +77,7 @@ class UniLM(Bert):
 
     @property
     def smoothing(self) -> float:
+        """As `Bert.smoothing`; nothing where the model does not learn."""
         return float(self.settings["smoothing"]) if self.training else 0.0
 
     @property

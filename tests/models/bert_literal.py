@@ -40,16 +40,27 @@ def embed(w: Weights, name: str, ids: np.ndarray, types: np.ndarray, positions: 
 
 
 def attention(
-    w: Weights, name: str, x: np.ndarray, seen: np.ndarray, heads: int, soft: bool = True
+    w: Weights,
+    name: str,
+    x: np.ndarray,
+    seen: np.ndarray,
+    heads: int,
+    soft: bool = True,
+    within: np.ndarray | None = None,
 ) -> np.ndarray:
-    """x float64[B, T, D], seen bool[B, T, T]; not `soft`: scores of what is seen weigh as they are."""
+    """x float64[B, T, D], seen bool[B, T, T]; not `soft`: scores of what is seen weigh as they are; `within`: so do
+    scores of 0 of what else is in bool[B, T, T]."""
     query, key, value = (linear(w, f"{name}.{part}", x) for part in ("query", "key", "value"))
     size, parts = x.shape[-1] // heads, []
     for head in range(heads):
         own = slice(head * size, (head + 1) * size)
         scores = np.einsum("bqd,bkd->bqk", query[..., own], key[..., own]) / sqrt(size)
         if soft:
-            scores = np.where(seen, scores, -np.inf)
+            scores = (
+                np.where(seen, scores, -np.inf)
+                if within is None
+                else np.where(within, scores * seen, -np.inf)
+            )
             scores = np.exp(scores - scores.max(-1, keepdims=True))
             scores /= scores.sum(-1, keepdims=True)
         else:
@@ -59,11 +70,16 @@ def attention(
 
 
 def layer(
-    w: Weights, name: str, x: np.ndarray, seen: np.ndarray, heads: int, soft: bool = True
+    w: Weights,
+    name: str,
+    x: np.ndarray,
+    seen: np.ndarray,
+    heads: int,
+    soft: bool = True,
+    within: np.ndarray | None = None,
 ) -> np.ndarray:
-    attended = linear(
-        w, f"{name}.attention.output.dense", attention(w, f"{name}.attention.self", x, seen, heads, soft)
-    )
+    read = attention(w, f"{name}.attention.self", x, seen, heads, soft, within)
+    attended = linear(w, f"{name}.attention.output.dense", read)
     x = norm(w, f"{name}.attention.output.LayerNorm", x + attended)
     inner = gelu(linear(w, f"{name}.intermediate.dense", x))
     return norm(w, f"{name}.output.LayerNorm", x + linear(w, f"{name}.output.dense", inner))

@@ -7,6 +7,7 @@ import random
 import numpy as np
 import pytest
 import torch
+from torch.nn import functional
 from transformers import BertModel
 
 from models import checkpoint
@@ -35,7 +36,7 @@ def made(task="none", **settings):
     return checkpoint.new(tiny(), "sgnet", task, **settings).eval()
 
 
-@pytest.mark.parametrize("softmax", [True, False])
+@pytest.mark.parametrize("softmax", [True, False, "multiplied"])
 @pytest.mark.parametrize("direction", ["ancestors", "descendants"])
 @pytest.mark.parametrize("aggregation", ["fixed", "learned", "concat"])
 def test_hidden_states_are_those_of_the_literal_layer(aggregation, direction, softmax):
@@ -48,7 +49,8 @@ def test_hidden_states_are_those_of_the_literal_layer(aggregation, direction, so
     batch = syntax_batch(rows)
     w = bert_literal.weights_of(model)
     first = bert_literal.bert(w, batch, together(batch), heads=4)
-    second = bert_literal.layer(w, "syntax_layer", first, seen_by(rows, direction), 4, softmax)
+    within = together(batch) if softmax == "multiplied" else None
+    second = bert_literal.layer(w, "syntax_layer", first, seen_by(rows, direction), 4, bool(softmax), within)
     share = np.exp(0.2) / (np.exp(0.2) + np.exp(0.9))
     expected = {
         "fixed": 0.3 * first + 0.7 * second,
@@ -127,6 +129,15 @@ def test_tasks_of_the_paper_train_every_weight_they_use(task, aggregation):
     assert [name for name in idle if not name.endswith(("key.bias", "classifier.bias"))] == []
 
 
+def test_by_the_letter_of_equation_2_hidden_words_are_seen_and_padding_is_not():
+    model, rows = made(softmax="multiplied"), rows_of(2)
+    batch = syntax_batch(rows)
+    wider = {name: functional.pad(x, (0, 3)) if x.ndim == 2 else x for name, x in batch.items()}
+    hidden, real = model(batch).logits["hidden"], batch["sequence_id"] > 0
+    torch.testing.assert_close(model(wider).logits["hidden"][:, : real.shape[1]][real], hidden[real])
+    assert not torch.allclose(made()(batch).logits["hidden"][real], hidden[real], atol=1e-3)
+
+
 def test_starts_from_a_bert_checkpoint_at_halves(tmp_path):
     torch.manual_seed(0)
     BertModel(tiny()).save_pretrained(tmp_path)
@@ -144,6 +155,7 @@ def test_starts_from_a_bert_checkpoint_at_halves(tmp_path):
         ({"direction": "up"}, "direction is 'up'"),
         ({"beta": 1}, "no option 'beta'; its options: direction"),
         ({"task": "mlm"}, "no task 'mlm'"),
+        ({"softmax": 1}, "softmax is 1, expected true, false or 'multiplied'"),
     ],
 )
 def test_wrong_options_are_refused(settings, says):
