@@ -422,10 +422,15 @@ def _out_of_space(error: OSError, path: str, folder: str) -> OSError:
 
 def remove_temporaries(folder: str) -> list[str]:
     """Remove what writers that died left in `folder`; returns the names removed."""
-    names = [n for n in list_names(folder) if _TEMPORARY_NAME.fullmatch(n)]
+    names = [n for n in list_names(folder) if is_temporary(n)]
     for name in names:
         remove(join(folder, name))
     return names
+
+
+def is_temporary(name: str) -> bool:
+    """Whether a file of this name is being written, or was when its writer died."""
+    return _TEMPORARY_NAME.fullmatch(name) is not None
 
 
 def _split(path: str) -> tuple[str, str]:

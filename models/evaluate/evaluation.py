@@ -115,6 +115,7 @@ def write(
     them: `metrics.json` goes first and comes last.
     """
     files.make_dirs(folder)
+    files.remove_temporaries(folder)
     for name in (METRICS, predictions, ANSWERS, NO_ANSWER):
         files.remove(files.join(folder, name))
     with files.write_atomic(files.join(folder, predictions)) as file:

@@ -19,15 +19,17 @@ from pathlib import Path
 from typing import Any
 
 from corpora import files
-from models.train.log import METRICS
 from models.train.recipe import LOOKED, Recipe, settled
 
 RECIPE, RUN, CHECKPOINTS, BEST, MODEL = "recipe.json", "run.json", "checkpoints", "best", "model"
+METRICS = "metrics.jsonl"
 _LOCK, _CURVES, _BOARD = ".lock", "curves.svg", "tensorboard"
 _GONE = ".old-recipe.json"
 """Name of `recipe.json` from the moment that its run is to be deleted until another has taken its place."""
 _OURS = {"model", "task", "optim", "data"}
 """Keys by which a `recipe.json` is one of ours: others have files of that name."""
+_TOLD = {"metrics.json", "predictions.jsonl", "answers.json", "no_answer.json", "generated.jsonl"}
+"""What `treegraft evaluate` and `generate` write to a folder of their own."""
 OLD = ".new-old-"
 """Before the name of a whole folder that is being replaced."""
 _STEP = re.compile(r"step-(\d{8,})")
@@ -65,6 +67,7 @@ def held(out: Path, recipe: Recipe, overwrite: bool) -> Iterator[Path | None]:
         for left in (*out.glob(".new-*"), *(out / CHECKPOINTS).glob(".*"), *(out / BEST).glob(".*")):
             if not _put_back(left):
                 remove(left)
+        files.remove_temporaries(str(out))
         try:
             yield None if anew else newest(out)
         except BaseException:
@@ -153,15 +156,29 @@ def _usable(out: Path) -> None:
     if out.exists() and not out.is_dir():
         raise FolderError(f"out: {out} is a file: name a folder")
     there = [path for path in (out / RECIPE, out / _GONE) if path.exists()]
-    ours = bool(there) and all(map(_is_ours, there))
-    if out.exists() and not ours and not all(p.name == _LOCK or _is_told(p) for p in out.iterdir()):
-        raise FolderError(f"out: {out} holds other files and no {RECIPE} of a run: name a folder of its own")
+    if not out.exists() or (there and all(map(_is_ours, there))) or all(map(_is_free, out.iterdir())):
+        return
+    kept = newest(out)
+    if kept is not None and there:
+        raise FolderError(
+            f"out: {there[0]} is damaged, so whose run {out} holds is not known: name another folder (--out). What it "
+            f"learned may be the beginning of another run: --set init={kept}"
+        )
+    raise FolderError(f"out: {out} holds other files and no {RECIPE} of a run: name a folder of its own")
+
+
+def _is_free(path: Path) -> bool:
+    """Whether this may lie in a folder that is to be a run's: a kill leaves as little."""
+    return path.name == _LOCK or files.is_temporary(path.name) or _is_told(path)
 
 
 def _is_told(path: Path) -> bool:
     """Whether this is what `treegraft evaluate` or `generate` wrote: it may be of another model (`--model`), before the
     folder's own is trained."""
-    return path.name.startswith(("eval-", "generate-")) and (path / "metrics.json").is_file()
+    if not path.name.startswith(("eval-", "generate-")) or not path.is_dir():
+        return False
+    names = {file.name for file in path.iterdir() if not files.is_temporary(file.name)}
+    return "metrics.json" in names or names <= _TOLD  # of one that failed, or was killed
 
 
 def _is_ours(path: Path) -> bool:

@@ -6,8 +6,11 @@ import json
 
 import pytest
 
+from models.evaluate.evaluation import PREDICTIONS
+from models.evaluate.spans import ANSWERS, NO_ANSWER
 from models.train import folder
 from models.train.folder import FolderError, check_free, held
+from models.train.generating import GENERATED
 from models.train.reading import RecipeError
 from tests.models.train.processes import both
 from tests.models.train.recipes import TINY, metrics, recipe, run, same, weights, write
@@ -125,6 +128,56 @@ def test_a_folder_that_was_only_evaluated_into_is_free(datasets, tmp_path):
     assert (out / "model").is_dir() and told.read_text() == "{}"
     run(tmp_path, overwrite=True, **keys_of(datasets))
     assert not told.exists()
+
+
+TEMPORARY = ".tmp-host-12-0-"
+
+
+@pytest.mark.parametrize(
+    "left",
+    [
+        f"{TEMPORARY}recipe.json",
+        f"{TEMPORARY}run.json",
+        "eval-dev/",
+        f"eval-dev/{TEMPORARY}predictions.jsonl",
+        f"eval-dev/{PREDICTIONS}",
+        f"generate-dev/{GENERATED}",
+        f"eval-dev/{ANSWERS}",
+        f"eval-dev/{NO_ANSWER}",
+    ],
+)
+def test_what_a_kill_leaves_before_a_run_is_begun_is_in_nobodys_way(tmp_path, left):
+    out = tmp_path / "out"
+    path = out / left
+    (path if left.endswith("/") else path.parent).mkdir(parents=True)
+    if not left.endswith("/"):
+        path.touch()
+    (out / ".lock").touch()
+    check_free(out, some(tmp_path))
+    with held(out, some(tmp_path), False):
+        folder.begin(out, some(tmp_path), False, {})
+    assert [path.name for path in out.glob(".tmp*")] == []
+    with held(out, some(tmp_path), True):
+        folder.begin(out, some(tmp_path), True, {})
+    assert files_of(out).keys() == {"recipe.json", "run.json"} and not list(out.glob("eval*"))
+
+
+def test_what_a_kill_leaves_of_a_file_is_swept_by_the_next_run(tmp_path):
+    out = tmp_path / "out"
+    before = write_run(out)
+    (out / f"{TEMPORARY}curves.svg").write_text("<svg")
+    with held(out, some(tmp_path), False):
+        assert files_of(out) == before
+
+
+def test_a_damaged_recipe_beside_checkpoints_is_named(tmp_path):
+    out = tmp_path / "out"
+    write_run(out, **{"recipe.json": "{", "checkpoints/step-00000004/training.json": "{}"})
+    for hold in (lambda *given: held(*given, True).__enter__(), check_free):
+        with pytest.raises(
+            FolderError, match=r"recipe\.json is damaged.*--set init=.*/checkpoints/step-00000004"
+        ):
+            hold(out, some(tmp_path))
 
 
 def some(tmp_path, **keys):
