@@ -55,7 +55,7 @@ class Bert(BertPreTrainedModel):
     kind: ClassVar[str] = "bert"
     tasks: ClassVar[tuple[str, ...]] = tuple(TASKS)
     options: ClassVar[dict[str, Any]] = {}
-    view: tuple[str, ...] = FINE
+    view: tuple[str, ...] = tuple(FINE)
     group: str | None = None
     reads: tuple[str, ...] = ("input_ids", "token_type_ids", "position_ids", "sequence_id")
     drawn: tuple[str, ...] = ()

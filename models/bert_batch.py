@@ -17,18 +17,18 @@ from corpora.schema import GROUPS, IGNORED_LABEL, ROW_COLUMNS, annotated_first
 
 Batch = Mapping[str, Tensor]
 
-FINE = ("input_ids", "token_type_ids")
-TREE = (
-    "tree_ids",
-    "tree_token_type_ids",
-    "tree_soft_positions",
-    "tree_branch",
-    "tree_mention",
-    "branch_parents",
-)
-SYNTAX = ("word_index", "word_dfs_in", "word_dfs_out")
-COARSE = ("coarse_ids", "coarse_token_type_ids")
-"""Columns of the dataset that each view of a row is made of; `choice` rows need those of `SPLITS` too."""
+FINE = {"input_ids": "input_ids", "token_type_ids": "token_type_ids"}
+TREE = {
+    "tree_ids": "input_ids",
+    "tree_token_type_ids": "token_type_ids",
+    "tree_soft_positions": "position_ids",
+    "tree_branch": "branch",
+    "tree_mention": "mention",
+}
+SYNTAX = {"word_dfs_in": "dfs_in", "word_dfs_out": "dfs_out"}
+COARSE = {"coarse_ids": "input_ids", "coarse_token_type_ids": "token_type_ids"}
+"""Columns of the dataset that each view of a row is made of, and what a batch calls them (with `coarse_` before those
+of `COARSE`). A tree needs `branch_parents`, too, syntax `word_index`, rows of `choice` those of `SPLITS`."""
 
 SPLITS = {
     "tree": ("choice_tree", "choice_branches"),

@@ -37,7 +37,7 @@ class KBert(Bert):
     kind: ClassVar[str] = "kbert"
     tasks: ClassVar[tuple[str, ...]] = ("none", "mlm", "classify", "regress", "tag", "choice")
     options: ClassVar[dict[str, Any]] = {"graph": True, "soft_positions": True, "visible_matrix": True}
-    view: tuple[str, ...] = TREE
+    view: tuple[str, ...] = (*TREE, "branch_parents")
     group: str | None = "tree"
     reads: tuple[str, ...] = (*Bert.reads, "branch", "mention", "parent")
 

@@ -52,7 +52,7 @@ class SGNet(Bert):
         "alpha": 0.5,
         "softmax": True,
     }
-    view: tuple[str, ...] = (*FINE, *SYNTAX)
+    view: tuple[str, ...] = (*FINE, "word_index", *SYNTAX)
     group: str | None = "syntax"
     reads: tuple[str, ...] = (*Bert.reads, "dfs_in", "dfs_out")
 

@@ -13,15 +13,15 @@ from models.bert_batch import COARSE, FINE, SPLITS, SYNTAX, TREE, BatchError
 from models.collate.pack import Packing
 from models.collate.pad import tensors
 from models.collate.sequences import Step
-from models.collate.views import OF_TRUNK, view
+from models.collate.views import OF_TRUNK, check_group, view
 from models.heads import TASKS
 from models.stream.order import check_whole
 from models.stream.rows import Rows
 
 _VIEWS = {
-    "base": FINE,
-    "tree": (*TREE, "tree_trunk_index"),
-    "syntax": (*FINE, *SYNTAX, "sentence_index"),
+    "base": tuple(FINE),
+    "tree": (*TREE, "branch_parents", "tree_trunk_index"),
+    "syntax": (*FINE, "word_index", *SYNTAX, "sentence_index"),
     "coarse": (*FINE, *COARSE, "coarse_index"),
 }
 _DATASETS = {"none": DATASETS, "mlm": DATASETS, "nsp": ("pretrain",), "regress": ("classify",)}
@@ -48,7 +48,7 @@ class Collator:
 
     Attributes:
         group: the view: None or `base`, `tree`, `syntax`, `coarse`.
-        task: the model's (`models.heads.TASKS`), or `seq2seq`.
+        task: the model's (`models.heads.TASKS`).
         steps: what is done to sequences, in this order.
         pad_to: widths of tensors are multiples of it.
         pack: several rows to one sequence of the batch; None: each its own.
@@ -67,12 +67,9 @@ class Collator:
     columns: tuple[str, ...] = ()
 
     def __post_init__(self) -> None:
-        if (self.group or "base") not in _VIEWS:
-            raise ValueError(f"group is {self.group!r}, expected one of {', '.join(_VIEWS)}, or None")
-        if self.task not in TASKS and self.task not in DATASETS:
-            raise ValueError(
-                f"task is {self.task!r}, expected one of {', '.join(dict.fromkeys((*TASKS, *DATASETS)))}"
-            )
+        check_group(self.group)
+        if self.task not in TASKS:
+            raise ValueError(f"task is {self.task!r}, expected one of {', '.join(TASKS)}")
         check_whole("pad_to", self.pad_to, 1)
         if self.pack is not None:
             self.pack.check(self.task)
@@ -90,7 +87,7 @@ class Collator:
 
         Raises BatchError where rows lack a column, or do not hold what their columns say.
         """
-        sequences = view(rows, self.group, self.task)
+        sequences = view(rows, self.group)
         for step in self.steps:
             sequences = step(sequences)
         if self.pack is not None:
@@ -115,7 +112,7 @@ class Collator:
         needed = list(self.columns)
         if not needed:
             needed += _VIEWS[self.group or "base"]
-            needed += TASKS[self.task].columns if self.task in TASKS else ()
+            needed += TASKS[self.task].columns
             needed += SPLITS.get(self.group or "", ()) if self.task == "choice" else ()
         needed += [name for step in self.steps for name in step.columns]
         if self.group == "tree" and any(name in OF_TRUNK for name in needed):

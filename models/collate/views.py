@@ -11,21 +11,9 @@ import numpy as np
 from corpora import trunk
 from corpora.ragged import Ints, bounds
 from corpora.schema import GROUPS, IGNORED_LABEL, ROW_COLUMNS
-from models.bert_batch import BatchError, need_columns
+from models.bert_batch import COARSE, FINE, SYNTAX, TREE, BatchError, need_columns
 from models.collate.sequences import Lists, Sequences
 from models.stream.rows import Array, Rows
-
-FINE = {"input_ids": "input_ids", "token_type_ids": "token_type_ids"}
-TREE = {
-    "tree_ids": "input_ids",
-    "tree_token_type_ids": "token_type_ids",
-    "tree_soft_positions": "position_ids",
-    "tree_branch": "branch",
-    "tree_mention": "mention",
-}
-COARSE = {"coarse_ids": "input_ids", "coarse_token_type_ids": "token_type_ids"}
-SYNTAX = {"word_dfs_in": "dfs_in", "word_dfs_out": "dfs_out", "sentence_index": "sentence"}
-"""Columns of the dataset, and what a batch calls them."""
 
 OF_TRUNK = {"word_index": -1, "coarse_index": -1, "token_labels": IGNORED_LABEL}
 """Columns of trunk tokens that are passed on where rows bring them, and what a token of a branch has instead."""
@@ -35,13 +23,12 @@ _UNSIGNED = {kind.itemsize: kind for kind in map(np.dtype, (np.uint8, np.uint16,
 _CHOICES = {"T": "lengths", "W": "words", "C": "coarse", "F": "tree", "B": "branches"}
 
 
-def view(rows: Rows, group: str | None = None, task: str = "none") -> Sequences:
+def view(rows: Rows, group: str | None = None) -> Sequences:
     """Rows as sequences of a view.
 
     Args:
         rows: with the columns of the view (`models.bert_batch`), and of `OF_TRUNK`, `OF_ROWS` those that are wanted.
         group: None or `base` (fine tokens), `tree`, `syntax`, `coarse`.
-        task: of `seq2seq` each sequence has its `target_start`: the first place of segment 1, its length without one.
 
     Returns:
         Sequences whose `scalars` hold what rows have of `OF_ROWS`, a number a row; of choices also `choices`
@@ -51,8 +38,7 @@ def view(rows: Rows, group: str | None = None, task: str = "none") -> Sequences:
         BatchError: rows lack a column, or their lists do not fit each other: the dataset is damaged.
         ValueError: there is no such view.
     """
-    if group not in (None, *GROUPS):
-        raise ValueError(f"group is {group!r}, expected one of {', '.join(GROUPS)}, or None")
+    check_group(group)
     source = _Source(rows)
     scalars = {name: rows.scalars[name] for name in OF_ROWS if name in rows.scalars}
     if source.choices:
@@ -61,9 +47,13 @@ def view(rows: Rows, group: str | None = None, task: str = "none") -> Sequences:
     if group == "syntax":
         fine = _with_syntax(fine, source)
     coarse = _coarse(fine, source) if group == "coarse" else None
-    if task == "seq2seq":
-        scalars["target_start"] = fine.lengths - fine.counts(fine.columns["token_type_ids"] == 1)
     return Sequences(rows, source.row, fine, coarse, scalars)
+
+
+def check_group(group: str | None) -> None:
+    """Raise ValueError where there is no such view."""
+    if group not in (None, *GROUPS):
+        raise ValueError(f"group is {group!r}, expected one of {', '.join(GROUPS)}, or None")
 
 
 class _Source:
@@ -186,7 +176,7 @@ def _with_syntax(fine: Lists, source: _Source) -> Lists:
     return fine.having(
         **{
             theirs: _looked_up(source.list(ours)[0], places, -1 if theirs == "sentence" else 0)
-            for ours, theirs in SYNTAX.items()
+            for ours, theirs in {**SYNTAX, "sentence_index": "sentence"}.items()
             if ours != "sentence_index" or source.has(ours)
         }
     )

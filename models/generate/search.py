@@ -157,8 +157,8 @@ def able(model: Bert) -> UniLM:
 def generate(model: UniLM, batch: Batch, search: Search) -> Generated:
     """Answers to the sources of a batch, one sequence a row.
 
-    A row's source are its tokens before `target_start` int64[B] or, where the batch has none, its segment 0; what
-    stands behind counts for nothing. Runs without dropout, whatever mode the model is in.
+    A row's source is its segment 0; what stands behind counts for nothing. Runs without dropout, whatever mode the
+    model is in.
 
     Raises:
         ValueError: the model is no UniLM with the head that predicts tokens, or the search names a token that it
@@ -207,11 +207,6 @@ def _search(decoder: Decoder, rows: Tensor, search: Search, answers: Generated) 
     for step in range(most):
         scores = widened(decoder.step(written[..., step - 1] if step else None)).log_softmax(-1)
         odd = scores[..., 0].isnan().any(1)  # of one logit that is no number, all are
-        if odd.any():
-            raise BatchError(
-                f"what the model predicts for rows {rows[odd].tolist()} of the batch is no number (NaN or infinite): "
-                "its weights are, or half precision is too narrow for them (take bfloat16, or float32)"
-            )
         scores.index_fill_(-1, forbidden, -math.inf)
         if step < search.min_length:
             scores[..., search.end] = -math.inf
@@ -230,7 +225,13 @@ def _search(decoder: Decoder, rows: Tensor, search: Search, answers: Generated) 
         # Sums only fall and the penalty only grows, so this is the most that a beam can still reach.
         going = total.amax(1) / search.penalty(most) > answers.score[rows, -1]
         decoder.follow(parent)
-        if not going.all():
+        failed, all_go_on = torch.stack([odd.any(), going.all()]).tolist()  # one wait for a GPU
+        if failed:
+            raise BatchError(
+                f"what the model predicts for rows {rows[odd].tolist()} of the batch is no number (NaN or infinite): "
+                "its weights are, or half precision is too narrow for them (take bfloat16, or float32)"
+            )
+        if not all_go_on:
             rows, total, written = rows[going], total[going], written[going]
             if not len(rows):
                 return
@@ -259,9 +260,6 @@ def _source(batch: Batch) -> Tensor:
         raise BatchError(
             "generation takes one sequence a row, and rows are packed: make batches without packing"
         )
-    if "target_start" in batch:
-        index = torch.arange(sequence.shape[1], device=sequence.device)
-        return (sequence > 0) & (index < batch["target_start"][:, None])
     return (sequence > 0) & (batch["token_type_ids"] == 0)
 
 

@@ -69,7 +69,7 @@ def write_targets(
         BatchError: what `generate` and `check_room` raise.
     """
     ranks = ranks or Ranks()
-    collator, size = Collator(columns=FINE), divided(batch_size, ranks)
+    collator, size = Collator(columns=tuple(FINE)), divided(batch_size, ranks)
     alike = grouping or Buckets(_ANY, rows=size, column=collator.length_column)
     tables = []
     for batch, rows in in_order(model, split, collator, size, alike, ranks, workers):

@@ -148,9 +148,6 @@ def batch(
                 made[name] = torch.tensor([-100 if v is None else v for v in values])
     if task == "choice":
         made["choices"] = torch.tensor([index for index, _, _ in pairs])
-    if task == "seq2seq":
-        types = [fine["token_type_ids"] for _, fine, _ in pairs]
-        made["target_start"] = torch.tensor([kinds.index(1) if 1 in kinds else len(kinds) for kinds in types])
     return made
 
 

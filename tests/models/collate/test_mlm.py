@@ -53,7 +53,7 @@ def sequences_of(
     if part == "target":
         rows = having_targets(rows)
     rows.epoch[:] = epoch
-    return view(rows, group, task)
+    return view(rows, group)
 
 
 def plain(*lengths: int, seed: int = 0, **columns: Any) -> Sequences:
@@ -348,15 +348,13 @@ def test_real_rows(datasets: Datasets) -> None:
 
 def test_real_targets(datasets: Datasets) -> None:
     meta = open_split(str(datasets["seq2seq"]), "train", ("input_ids",)).metadata
-    batch = collated(datasets, "seq2seq", None, Masking.of(meta, part="target", rate=1.0), task="seq2seq")
+    batch = collated(datasets, "seq2seq", None, Masking.of(meta, part="target", rate=1.0))
     assert ((batch["mlm_labels"] != IGNORED) <= (batch["token_type_ids"] == 1)).all()
     assert (batch["mlm_labels"] == meta["special_ids"]["sep"]).any(1).float().mean() > 0.5
 
 
-def collated(
-    datasets: Datasets, name: str, group: str | None, step: Masking, task: str = "none"
-) -> dict[str, Tensor]:
-    collator = Collator(group, task, steps=(step,))
+def collated(datasets: Datasets, name: str, group: str | None, step: Masking) -> dict[str, Tensor]:
+    collator = Collator(group, steps=(step,))
     split = open_split(str(datasets[name]), "train", collator.columns)
     return next(iter(Loader(split, min(64, len(split)), collate=collator)))
 

@@ -176,7 +176,7 @@ def test_each_goes_into_the_first_where_it_fits(
         placed[place].append(size)
 
 
-@pytest.mark.parametrize("task", ["classify", "regress", "span", "choice", "pretrain", "nsp", "seq2seq"])
+@pytest.mark.parametrize("task", ["classify", "regress", "span", "choice", "pretrain", "nsp"])
 def test_what_reads_one_sequence_a_row_cannot_be_packed(task: str) -> None:
     with pytest.raises(ValueError, match=f"task '{task}' reads one sequence a row: do not pack"):
         Collator(None, task, pack=Packing(64))

@@ -27,7 +27,7 @@ VIEWS = (None, *GROUPS[1:])
 def collated(
     rows: list[Row], group: str | None, task: str, multiple: int, weight: list[float] | None = None
 ) -> dict[str, torch.Tensor]:
-    return tensors(view(literal.as_rows(rows, task, GROUPS, weight), group, task), multiple)
+    return tensors(view(literal.as_rows(rows, task, GROUPS, weight), group), multiple)
 
 
 @pytest.mark.parametrize("task", TASKS)
