@@ -34,7 +34,7 @@ from models.train.recipe import TASK_NAMES, Recipe
 
 TARGETS = {"rate": 0.7, "part": "target"}
 """Masking of rows with a target, by default: UniLM's fine-tuning (Dong et al. 2019, sections 3.1 and 3.3; the
-paper also smooths labels by 0.1, for which there is no option)."""
+paper also smooths labels by 0.1: `options.smoothing`)."""
 _ROWS_AT_ONCE = 64
 """Rows that are looked at together for one with a label: mostly the first few tell."""
 _ANY = {

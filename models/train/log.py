@@ -22,9 +22,9 @@ from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
 
 from corpora import files
 from models.output import summed
+from models.train.folder import METRICS
 from models.train.recipe import Recipe
 
-METRICS = "metrics.jsonl"
 _PLAIN_SECONDS = 5.0
 """Where output is no terminal, a line this often at most."""
 
