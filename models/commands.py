@@ -147,6 +147,8 @@ def evaluate_(
         scores: {max_answer_length: 256}
 
     Of masked tokens predictions.jsonl shows each with the 5 best in its place, in the first 1,000 rows.
+
+    Rows are read as many at a time as a piece of a step has (`batch`; --set batch.rows=64), which changes no score.
     """
     need_torch()
     from rich.console import Console
@@ -224,7 +226,7 @@ def generate_(
     between; ROUGE-L of the longest common subsequence of the whole text. BLEU: sacrebleu's of the whole corpus, by its
     tokenizer 13a or zh. [UNK] is never written.
 
-    Rows are read --set batch.rows=64 at a time, which changes no text.
+    Rows are read as many at a time as a piece of a step has (`batch`; --set batch.rows=64), which changes no text.
     """
     need_torch()
     from rich.console import Console
