@@ -233,6 +233,7 @@ def generate_(
 
     from models.train.generating import run
     from models.train.reading import load_recipe
+    from models.train.screen import make_screen
 
     quiet()
     settings = {
@@ -243,9 +244,9 @@ def generate_(
         "no_repeat_ngram_size": no_repeat_ngram_size,
         "n_best": n_best,
     }
-    said, err = (Console(stderr=e, markup=False, emoji=False, highlight=False) for e in (False, True))
+    said = Console(markup=False, emoji=False, highlight=False)
     with torch_said():
-        run(load_recipe(recipe, set_ or (), out), split, model, settings, said, err)
+        run(load_recipe(recipe, set_ or (), out), split, model, settings, said, make_screen(stderr=True))
 
 
 @app.command("recipe")
@@ -266,10 +267,9 @@ def recipe_(
 
 def _train(command: str, path: Path, changes: list[str] | None, out: str | None, overwrite: bool) -> None:
     need_torch()
-    from rich.console import Console
-
     from models.train.folder import check_free
     from models.train.reading import RecipeError, check_folders, load_recipe
+    from models.train.screen import make_screen
 
     recipe = load_recipe(path, changes or (), out)
     if recipe.task not in _TASKS[command]:
@@ -277,7 +277,7 @@ def _train(command: str, path: Path, changes: list[str] | None, out: str | None,
         raise RecipeError(
             f"recipe {path}: task {recipe.task!r} is not for `treegraft {command}`: run `treegraft {other}`"
         )
-    console = Console(stderr=True, markup=False, emoji=False, highlight=False)
+    console = make_screen(stderr=True)
     try:
         check_folders(recipe)  # what is quickly seen, before seconds of imports
         if not overwrite:
@@ -290,4 +290,4 @@ def _train(command: str, path: Path, changes: list[str] | None, out: str | None,
     except RecipeError as error:
         raise RecipeError(f"recipe {path}: {error}") from None
     if os.environ.get("RANK", "0") == "0":
-        Console(markup=False, emoji=False, highlight=False, soft_wrap=True).print(f"trained model: {made}")
+        make_screen().print(f"trained model: {made}", soft_wrap=True)

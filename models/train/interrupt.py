@@ -1,4 +1,5 @@
-"""Ctrl-C and SIGTERM wait for the end of a step, so that a run can keep what it has learned."""
+"""Ctrl-C, SIGTERM and SIGHUP (of a terminal that is closed) wait for the end of a step, so that a run can keep what it
+has learned."""
 
 from __future__ import annotations
 
@@ -9,6 +10,8 @@ import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from types import FrameType
+
+from models.train.screen import tell
 
 _SAME = 1.0
 """Seconds within which a second signal is the first one, come by another way (from the terminal and from a parent)."""
@@ -32,13 +35,14 @@ def deferred(alone: bool) -> Iterator[Callable[[], bool]]:
             return
         now = time.monotonic()
         if not asked and alone:
-            os.write(2, _SAID)  # a console may be in the middle of a line
-        if alone and asked and now - asked[0] > _SAME:
+            tell(2, _SAID)  # a console may be in the middle of a line
+        if alone and asked and now - asked[0] > _SAME and number != signal.SIGHUP:  # by which nobody asks
             raise KeyboardInterrupt
         asked.append(now)
 
-    # One that is ignored (a job in the background) stays so.
-    heard = [n for n in (signal.SIGINT, signal.SIGTERM) if signal.getsignal(n) != signal.SIG_IGN]
+    # One that is ignored (a job in the background, of nohup) stays so.
+    asking = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
+    heard = [number for number in asking if signal.getsignal(number) != signal.SIG_IGN]
     before = {number: signal.signal(number, ask) for number in heard}
     try:
         yield lambda: bool(asked)
