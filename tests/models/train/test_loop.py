@@ -55,11 +55,21 @@ def test_pretraining_learns_and_leaves_a_folder_for_transformers(datasets, tmp_p
     assert tokens("我在北京")["input_ids"][0] == 2
 
 
-@pytest.mark.parametrize("batch", [{"rows": 10}, {"tokens": 600}, {"tokens": 600, "pack": 128}])
-def test_pieces_change_nothing(datasets, tmp_path, batch):
+TOGETHER = {"model": "ambert", "task": "mlm", "options": {"masked": "together"}}
+
+
+@pytest.mark.parametrize(
+    "batch, more",
+    [
+        ({"rows": 10}, {}),
+        ({"tokens": 600}, {}),
+        ({"tokens": 600, "pack": 128}, {"task": "mlm"}),
+        ({"rows": 10}, TOGETHER),
+    ],
+)
+def test_pieces_change_nothing(datasets, tmp_path, batch, more):
     """A step's rows at once, or in three pieces that do not divide them: the same losses, the same weights."""
-    task = "mlm" if "pack" in batch else "pretrain"
-    keys = pretraining(datasets, task=task, new=TINY | {"dropout": 0.0})
+    keys = pretraining(datasets, **{"task": "pretrain", "new": TINY | {"dropout": 0.0}} | more)
     whole, _ = run(tmp_path / "whole", **keys | {"batch": batch})
     cut, _ = run(tmp_path / "cut", **keys | {"batch": batch | {"accumulate": 3}})
     for one, other in zip(metrics(whole), metrics(cut), strict=True):
