@@ -18,6 +18,13 @@ _ALTERNATIVE = re.compile(r"str|int|list\[.*\]|\[key\]")
 """A name of an alternative of a union, as pydantic has it in the place of an error."""
 
 
+_MOST_VALUES = 100_000
+"""Values that aliases may make; without any there may be more."""
+_NUMBERS = {"tag:yaml.org,2002:int", "tag:yaml.org,2002:float"}
+_ODD = re.compile(r"[+-]?0[0-9_]+|.*:.*")
+"""Numbers that YAML 1.1 reads to the base of 8 or 60."""
+
+
 class SettingsError(ValueError):
     """A file of settings that cannot be read; the message says what is wrong, and where."""
 
@@ -79,11 +86,20 @@ def read_yaml(path: Path, what: str) -> dict[str, Any]:
 def parse_yaml(text: str) -> Any:
     """YAML without surprises: of two equal keys, plain YAML would silently keep the last; here they are an error.
 
+    So are numbers that it reads otherwise than they look (010 is 8), and aliases of aliases that blow up to any size.
+
     Raises yaml.YAMLError, and RecursionError for what is nested too deep.
     """
     import yaml  # here, for pydantic is all that reading shards needs
 
     class Loader(yaml.SafeLoader):
+        def get_single_node(self) -> Any:
+            node = super().get_single_node()
+            sizes: dict[int, int] = {}
+            if node is not None and (size := _size(node, sizes)) > max(_MOST_VALUES, len(sizes)):
+                raise yaml.YAMLError(f"its aliases make {size:,} values of {len(sizes):,}")
+            return node
+
         def construct_mapping(self, node: yaml.MappingNode, deep: bool = False) -> dict[Any, Any]:
             seen: set[Any] = set()
             for key_node, _ in node.value:
@@ -100,6 +116,32 @@ def parse_yaml(text: str) -> Any:
             return super().construct_mapping(node, deep)
 
     return yaml.load(text, Loader=Loader)  # noqa: S506  (a SafeLoader)
+
+
+def _size(node: Any, sizes: dict[int, int]) -> int:
+    """Values that a node holds once its aliases are followed; `sizes` has those of the nodes that were seen (0: of one
+    that is being looked at). Raises yaml.YAMLError for one that holds itself, and for a number of `_ODD`."""
+    import yaml
+
+    if id(node) in sizes:
+        if not sizes[id(node)]:
+            raise yaml.YAMLError(f"an alias holds itself{node.start_mark}")
+        return sizes[id(node)]
+    sizes[id(node)] = 0
+    size = 1
+    if isinstance(node, yaml.ScalarNode):
+        if node.tag in _NUMBERS and _ODD.fullmatch(node.value):
+            number = yaml.safe_load(node.value)
+            meant = number if ":" in node.value else int(node.value)
+            raise yaml.YAMLError(
+                f"{node.value} is {number} in YAML 1.1: write {meant} for the number, or '{node.value}' in quotes for "
+                f"the word{node.start_mark}"
+            )
+    else:
+        pairs = node.value if isinstance(node, yaml.MappingNode) else [(one,) for one in node.value]
+        size += sum(_size(one, sizes) for pair in pairs for one in pair)
+    sizes[id(node)] = size
+    return size
 
 
 def explain(error: ValidationError, root: type[BaseModel], written: Mapping[str, str]) -> list[str]:

@@ -170,8 +170,10 @@ def test_an_id_on_the_hub_is_no_path(tmp_path):
         ("out:", "threads: 1000000000000000\nout:", "threads: Input should be less than or equal to 4096"),
         ("out:", "workers: 1e15\nout:", "workers: Input should be less than or equal to 4096"),
         ("out:", "masking:\nout:", "masking: expected keys and their values (leave it out for the defaults)"),
-        ("model: bert", "model: &a [*a]", "model: Input should be 'bert', "),
-        ("out:", "options: &a {b: *a}\nout:", "is nested too deep, or holds itself"),
+        ("model: bert", "model: &a [*a]", "an alias holds itself"),
+        ("model: bert", "model: [bert]", "model: Input should be 'bert', "),
+        ("out:", "options: &a {b: *a}\nout:", "an alias holds itself"),
+        ("steps: 10", "steps: 010", "010 is 8 in YAML 1.1: write 10"),
         ("task: mlm", f"task: {'[' * 2000 + ']' * 2000}", "is nested too deep"),
     ],
 )
