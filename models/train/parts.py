@@ -9,6 +9,7 @@ from __future__ import annotations
 import json
 import math
 from collections.abc import Mapping, Sequence
+from fractions import Fraction
 from pathlib import Path
 from typing import Any
 
@@ -248,10 +249,11 @@ def set_rate(optimizer: torch.optim.Optimizer, optim: Optim, step: int, steps: i
 
 def rate(optim: Optim, step: int, steps: int) -> float:
     """Learning rate of step 0..steps-1: a function of its number alone, so there is nothing to remember."""
-    warmup = optim.warmup * steps if optim.warmup < 1 else optim.warmup
+    # Of floats 0.07 times 100 is more than 7.
+    warmup = math.ceil(optim.warmup if optim.warmup >= 1 else Fraction(str(optim.warmup)) * steps)
     if step < warmup:
-        return optim.lr * (step + 1) / (math.ceil(warmup) + 1)
-    left = (steps - step) / max(steps - math.ceil(warmup), 1)
+        return optim.lr * (step + 1) / (warmup + 1)
+    left = (steps - step) / max(steps - warmup, 1)
     if optim.schedule == "cosine":
         return optim.lr * (1 - math.cos(math.pi * min(left, 1.0))) / 2
     return optim.lr * min(left, 1.0) if optim.schedule == "linear" else optim.lr

@@ -301,3 +301,11 @@ def test_rates_rise_to_the_highest_and_fall(schedule, warmup):
     middle = {"linear": 1.0, "cosine": 1.0, "constant": 2.0}[schedule]
     assert rates[(begins + 100) // 2] == pytest.approx(middle)
     assert rates[-1] == 2 if schedule == "constant" else rates[-1] < 0.05
+
+
+@pytest.mark.parametrize(
+    ("warmup", "steps", "rising"), [(0.07, 100, 7), (0.29, 100, 29), (0.071, 100, 8), (2.5, 9, 3), (0, 9, 0)]
+)
+def test_a_share_of_all_steps_rises_and_no_more(warmup, steps, rising):
+    optim = Optim(lr=1.0, warmup=warmup, schedule="constant", steps=steps)
+    assert [rate(optim, step, steps) < 1 for step in range(steps)].count(True) == rising
