@@ -35,125 +35,31 @@ choose one of the two.
 from __future__ import annotations
 
 import copy
-import math
-from collections.abc import Mapping
-from typing import Any, ClassVar
 
 import torch
 from torch import Tensor, nn
 from transformers import BertConfig, BertModel
 from transformers.models.bert.modeling_bert import BertEmbeddings, BertPredictionHeadTransform
 
-from models.agreement import (
-    AGREE_ON,
-    add_distance_of_cls,
-    add_distance_of_predictions,
-    add_three,
-    count_questions,
-)
+from models.agreement import add_distance_of_cls, add_distance_of_predictions, add_three, count_questions
+from models.ambert_options import AmbertOptions
 from models.bert import TIED, Bert
 from models.bert_batch import COARSE, FINE, Batch, check_covering, need
 from models.heads import predict_tokens, row_labels
 from models.masks import same_sequence
 from models.output import Output
 
-VARIANTS = ("shared", "combo", "hybrid")
-GRANULARITIES = ("both", "fine", "coarse")
-MASKED = ("apart", "together")
-CLASSIFIERS = ("three", "one")
-_OF_THREE = {"agreement": 1.0, "agree_on": "cls"}
-"""Options that three classifiers alone have, and their defaults."""
 
-
-def _one(options: Mapping[str, Any]) -> bool:
-    """Whether fine-tuning has one classifier."""
-    usual = "one" if options["variant"] == "hybrid" else "three"
-    return (options["classifiers"] or usual) == "one"
-
-
-class Ambert(Bert):
-    """BERT over fine and coarse tokens.
-
-    Options:
-        coarse_vocab_size: tokens of the coarse vocabulary (in the dataset's metadata; needed).
-        variant: of `VARIANTS`.
-        masked: losses of masked tokens: a mean of each granularity, `apart`, or one of both, `together`.
-        classifiers: how both granularities are fine-tuned: `three` that agree, tags and spans from fine tokens beside
-            coarse ones; or `one`, as BERT, of `hybrid` alone, whose default it is.
-        agreement: of three classifiers, the weight of what is to be near (the paper's lambda; default 1).
-        agree_on: what that is, of `models.agreement.AGREE_ON` (default `cls`).
-        granularity: `both`, or as an ablation `fine` (BERT, then) or `coarse` alone, of any variant, where the four
-            before say nothing.
+class Ambert(AmbertOptions):
+    """BERT over fine and coarse tokens, by `AmbertOptions`.
 
     Logits are `Bert`'s, of both granularities where they read [CLS], and beside them: `hidden` and `coarse_hidden`;
     `mlm` and `coarse_mlm`; the task's name with `_fine` and `_coarse`.
     """
 
-    kind: ClassVar[str] = "ambert"
-    tasks: ClassVar[tuple[str, ...]] = ("none", "mlm", "classify", "regress", "tag", "span", "choice")
-    options: ClassVar[dict[str, Any]] = {
-        "coarse_vocab_size": None,
-        "variant": "shared",
-        "masked": "apart",
-        "classifiers": None,
-        **dict.fromkeys(_OF_THREE),
-        "granularity": "both",
-    }
     view: tuple[str, ...] = (*FINE, *COARSE)
     group: str | None = "coarse"
     reads: tuple[str, ...] = (*Bert.reads, *(f"coarse_{name}" for name in Bert.reads))
-
-    @classmethod
-    def settings_of(cls, config: BertConfig) -> dict[str, Any]:
-        """As `Bert.settings_of`; raises ValueError for a value that an option does not take."""
-        settings = super().settings_of(config)
-        size = settings["coarse_vocab_size"]
-        if isinstance(size, bool) or not isinstance(size, int) or size < 1:
-            how = ': load(..., coarse_vocab_size=split.metadata["coarse_vocab_size"])' if size is None else ""
-            raise ValueError(
-                f"coarse_vocab_size is {size!r}, expected the number of coarse tokens, which "
-                f"the dataset's metadata holds under that name{how}"
-            )
-        cls.check_choice("variant", settings["variant"], VARIANTS)
-        cls.check_choice("masked", settings["masked"], MASKED)
-        cls.check_choice("granularity", settings["granularity"], GRANULARITIES)
-        if settings["granularity"] == "coarse" and settings["task"] in ("tag", "span"):
-            raise ValueError(
-                f"granularity is 'coarse', and labels of task {settings['task']!r} are those of fine tokens: take "
-                "'both' or 'fine'"
-            )
-        if settings["classifiers"] is None:
-            settings["classifiers"] = "one" if _one(settings) else "three"
-        cls.check_choice("classifiers", settings["classifiers"], CLASSIFIERS)
-        if settings["classifiers"] == "one" and settings["variant"] != "hybrid":
-            raise ValueError(
-                f"classifiers is 'one', and fine tokens of variant {settings['variant']!r} see no coarse ones: take "
-                "'three', or granularity 'fine'"
-            )
-        one = settings["classifiers"] == "one"
-        for name, usual in _OF_THREE.items():
-            if settings[name] is None:
-                settings[name] = None if one else usual
-            elif one and settings["granularity"] == "both":
-                raise ValueError(
-                    f"{name} is {settings[name]!r}, and one classifier has none to agree with (variant 'hybrid' is "
-                    "fine-tuned as BERT): leave it out, or take classifiers 'three'"
-                )
-        if settings["agreement"] is not None:
-            cls.check_number("agreement", settings["agreement"], most=math.inf)
-        if settings["agree_on"] is not None:
-            cls.check_choice("agree_on", settings["agree_on"], AGREE_ON)
-        return settings
-
-    @classmethod
-    def kept(cls, saved: Mapping[str, Any], given: Mapping[str, Any]) -> dict[str, Any]:
-        """As `Bert.kept`; of another variant are other classifiers, and one has nothing to agree with."""
-        kept, before = super().kept(saved, given), saved.get("variant")
-        if given.get("variant", before) != before:
-            kept.pop("classifiers", None)
-        if _one({**cls.options, **kept, **given}):
-            kept = {name: value for name, value in kept.items() if name not in _OF_THREE}
-        return kept
 
     def build(self, config: BertConfig) -> None:
         if self.settings["granularity"] == "fine":

@@ -10,7 +10,7 @@ import torch
 from torch.nn import functional
 
 from models import checkpoint
-from models.ambert import VARIANTS
+from models.ambert_options import VARIANTS
 from models.bert_batch import BatchError
 from models.checkpoint import CheckpointError
 from tests.models import bert_literal as literal
