@@ -12,7 +12,7 @@ from corpora.ragged import Ints
 from models.collate.sequences import Lists, Sequences
 from models.stream.hashing import STEP, STEP32, Bits, Halves, key_of, mix, mix32
 
-_EPOCH, _CHOICE, _CORRUPT, _KIND = (np.uint64(key_of(number)) for number in range(4))
+_EPOCH, _CHOICE, _CORRUPT, _KIND, _COARSE = (np.uint64(key_of(number)) for number in range(5))
 
 
 def keys(sequences: Sequences, seed: int) -> Bits:
@@ -24,6 +24,12 @@ def keys(sequences: Sequences, seed: int) -> Bits:
         here = np.arange(len(row)) - np.searchsorted(row, row)
         numbers = numbers[row] + here.astype(np.uint64) * _CHOICE
     return mix(numbers, key_of(seed))
+
+
+def of_coarse(keys: Bits) -> Bits:
+    """Keys of the same sequences for what is drawn of coarse tokens beside the fine ones: places of both are counted
+    from 0, and by the same keys would have the same draws."""
+    return keys ^ _COARSE
 
 
 def to_choose(lists: Lists, keys: Bits) -> Halves:

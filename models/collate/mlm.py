@@ -22,7 +22,7 @@ import numpy as np
 from corpora.ragged import Ints
 from models.bert_batch import BatchError, need_columns
 from models.collate.corrupt import Vocabulary, corrupted
-from models.collate.draws import keys, to_choose, to_corrupt
+from models.collate.draws import keys, of_coarse, to_choose, to_corrupt
 from models.collate.sequences import Lists, Sequences
 from models.collate.units import Flags, Tokens, by_chance, exactly, ngrams, quickly, runs
 from models.stream.hashing import Bits, Halves
@@ -173,7 +173,8 @@ class Masking:
         chosen = np.zeros(len(may), dtype=bool)
         chosen[tokens.index[taken]] = True
         own = np.flatnonzero(chosen & named)
-        fates = to_corrupt(coarse, np.arange(len(may)), coarse.spread(np.arange(len(sequences))), key)
+        everywhere = coarse.spread(np.arange(len(sequences)))
+        fates = to_corrupt(coarse, np.arange(len(may)), everywhere, of_coarse(key))
         below, above = maskable[chosen[above]], above[chosen[above]]
         draws = to_corrupt(fine, below, sequence[below], key)
         theirs = fates[above] if self.corrupted_by == "unit" else draws

@@ -168,6 +168,7 @@ def _both(
 ) -> tuple[Masked, Masked]:
     assert masking.coarse_vocabulary is not None
     above, ids = fine["coarse_index"], fine["input_ids"]
+    corrupt_coarse = corrupt ^ constant(4)
     special = set(masking.vocabulary.special_ids.values())
     coarse_special = set(masking.coarse_vocabulary.special_ids.values())
     below: dict[int, list[int]] = {}
@@ -184,8 +185,9 @@ def _both(
     made, labels = list(ids), [IGNORED] * len(ids)
     for c in taken:
         for place in below.get(c, []):
-            fate = splitmix(c if masking.corrupted_by == "unit" else place, corrupt)
-            made[place] = _instead(masking, masking.vocabulary, ids[place], fate, splitmix(place, corrupt))
+            draw = splitmix(place, corrupt)
+            fate = splitmix(c, corrupt_coarse) if masking.corrupted_by == "unit" else draw
+            made[place] = _instead(masking, masking.vocabulary, ids[place], fate, draw)
             labels[place] = ids[place]
     named = {c: c for c in taken if coarse[c] not in coarse_special}
-    return (made, labels), _corrupted(masking, masking.coarse_vocabulary, coarse, named, corrupt)
+    return (made, labels), _corrupted(masking, masking.coarse_vocabulary, coarse, named, corrupt_coarse)

@@ -203,6 +203,23 @@ def test_whole_units_are_whole(seed: int, units: str, budget: str) -> None:
         assert all(len(verdict) == 1 for verdict in verdicts.values())
 
 
+def test_what_becomes_of_a_coarse_token_tells_nothing_of_a_fine_one() -> None:
+    """Of tokens in the same place, both to be predicted, 0.8² + 0.1² + 0.1² fare alike; of a unit all do."""
+    before = plain(4000, coarse_index=np.arange(4000))
+    before = replace(before, coarse=before.fine)
+    step = Masking(FINE, rate=1.0, units="coarse", coarse=True, coarse_vocabulary=FINE)
+    for by, alike in (("token", 0.66), ("unit", 1.0)):
+        after = replace(step, corrupted_by=by)(before)  # type: ignore[arg-type]
+        assert after.coarse is not None
+        masks = [lists.columns["input_ids"] == MASK for lists in (after.fine, after.coarse)]
+        kept = [
+            lists.columns["input_ids"] == before.fine.columns["input_ids"]
+            for lists in (after.fine, after.coarse)
+        ]
+        same = (masks[0] == masks[1]) & (kept[0] == kept[1])
+        assert same[1:-1].mean() == pytest.approx(alike, abs=0.03)
+
+
 def test_a_word_longer_than_the_budget_is_passed_over() -> None:
     """Of 12 tokens two are to be chosen: of words of three pieces none is, though the budget is two."""
     words = np.array([-1, *[0] * 3, *[1] * 3, *[2] * 3, 3, -1])
