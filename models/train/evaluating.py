@@ -21,7 +21,7 @@ from models.train.data import batches_of_look, make_collator
 from models.train.facts import options_of, plain
 from models.train.parts import check_fits, token_names
 from models.train.recipe import Recipe
-from models.train.trained import asked, fitting, shown, trained
+from models.train.trained import asked, fitting, other_kinds, shown, trained
 
 
 def run(recipe: Recipe, split: str | None, model: str | None, console: Console) -> Result:
@@ -66,16 +66,16 @@ def run(recipe: Recipe, split: str | None, model: str | None, console: Console) 
             facts |= {"options": options_of(loaded), "precision": recipe.precision}
             out = str(Path(recipe.out) / f"eval-{wanted.split}")
             write(result, out, facts)
-            for told in _lines(result, rows, out, wanted.source, switched):
+            unlike = [line for line in (switched, other_kinds(loaded, collator, wanted.source)) if line]
+            for told in _lines(result, rows, out, wanted.source, unlike):
                 console.print(told, soft_wrap=isinstance(told, str))
     return result
 
 
-def _lines(result: Result, rows: Split, out: str, source: str, switched: str) -> Iterator[str | Table]:
-    """What is told of an evaluation."""
+def _lines(result: Result, rows: Split, out: str, source: str, unlike: list[str]) -> Iterator[str | Table]:
+    """What is told of an evaluation; `unlike`: lines on what is otherwise than in training."""
     yield f"{source} on {rows.name}, {rows.rows:,} rows"
-    if switched:
-        yield switched
+    yield from unlike
     yield shown(result.scores) if result.scores else "no scores, for no row has a label"
     yield from (_listed(name, table) for name, table in result.tables.items())
     if result.rules:

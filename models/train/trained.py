@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -14,8 +15,10 @@ from corpora.manifest import read_manifest
 from models import checkpoint
 from models.bert import Bert
 from models.bert_batch import BatchError
+from models.collate.collator import Collator
+from models.collate.kinds import Kinds
 from models.train.facts import grouped, options_of, plain
-from models.train.folder import MODEL, newest
+from models.train.folder import MODEL, RUN, newest
 from models.train.reading import RecipeError
 from models.train.recipe import Recipe
 
@@ -90,12 +93,46 @@ def trained(recipe: Recipe, wanted: Asked) -> tuple[Bert, str]:
             f"{source} has no {', '.join(grouped(made.drawn))} of model {recipe.model!r}, task {recipe.task!r} and the "
             "recipe's options: train them, or give the options that it was trained with"
         )
-    other = [
+    unlike = [
         f"{name}: {plain(value)} ({plain(saved[name])} in training)"
         for name, value in options_of(made).items()
-        if saved.get(name, value) != value
+        if saved.get(name, value) != value and not (name == "lm" and _kinds_of(source))  # see `other_kinds`
     ]
-    return made, f"options {', '.join(other)}" if other else ""
+    return made, f"options {', '.join(unlike)}" if unlike else ""
+
+
+def other_kinds(model: Bert, collator: Collator, source: str) -> str:
+    """A line that tells of which kinds of language model rows are, where in the model's training they were others."""
+    was = _kinds_of(source)
+    if not was or not model.task.vocabulary:
+        return ""
+    drawn = (step.shares for step in collator.steps if isinstance(step, Kinds))
+    now = _shares(next(drawn, {model.settings["lm"]: 1.0}))
+    return "" if now == was else f"kinds of rows: {_plainly(now)} ({_plainly(was)} in training)"
+
+
+def _kinds_of(source: str) -> dict[str, float]:
+    """The kinds of rows, with their shares, in the run of UniLM whose folder the model lies in; of another folder,
+    nothing."""
+    places = Path(source).resolve().parents[:2]  # of `model`, or of a checkpoint
+    path = next((place / RUN for place in places if (place / RUN).is_file()), None)
+    if path is None:
+        return {}
+    try:
+        run = json.loads(path.read_bytes())["in_effect"]
+        return _shares(run.get("kinds") or {run["options"]["lm"]: 1.0})
+    except (OSError, ValueError, TypeError, KeyError, AttributeError, ZeroDivisionError):
+        return {}
+
+
+def _shares(kinds: Mapping[str, float]) -> dict[str, float]:
+    total = sum(kinds.values())
+    return {name: round(share / total, 6) for name, share in kinds.items() if share}
+
+
+def _plainly(shares: Mapping[str, float]) -> str:
+    """One kind by its name, several with their shares."""
+    return ", ".join(name if len(shares) == 1 else f"{name} {share:.2g}" for name, share in shares.items())
 
 
 @contextmanager

@@ -102,6 +102,31 @@ def test_switches_of_the_recipe_hold_and_what_was_not_trained_is_refused(
         evaluated(recipes.recipe(tmp_path, **keys), model=str(tmp_path / "headless"))
 
 
+def test_kinds_of_rows_are_compared_with_those_that_were_in_force(datasets: Datasets, tmp_path: Path) -> None:
+    """Not with the option that is for rows without a kind, which training had none of."""
+    keys: dict[str, Any] = {
+        "model": "unilm",
+        "task": "mlm",
+        "data": {"folder": str(datasets["pretrain"]), "dev": "train"},
+        "kinds": {"left_to_right": 1},
+        "optim": {"steps": 1},
+    }
+    out, _ = recipes.run(tmp_path, **keys)
+    assert "in training" not in evaluated(recipes.recipe(tmp_path, **keys))[2]
+    del keys["kinds"]
+    same = recipes.recipe(tmp_path, **keys, options={"lm": "left_to_right"})
+    assert "in training" not in evaluated(same)[2]
+    for changed, told in (
+        ({"options": {"lm": "bidirectional"}}, "bidirectional"),
+        ({"kinds": {"left_to_right": 1, "bidirectional": 3}}, "bidirectional 0.75, left_to_right 0.25"),
+    ):
+        said = evaluated(recipes.recipe(tmp_path, **keys, **changed))[2]
+        assert f"kinds of rows: {told} (left_to_right in training)\n" in said and "lm:" not in said
+    shutil.copytree(out / "model", tmp_path / "moved/far/model")  # of which nothing is known but the option
+    said = evaluated(same, model=str(tmp_path / "moved/far/model"))[2]
+    assert "options lm: left_to_right (bidirectional in training)" in said
+
+
 def test_a_head_of_other_labels_serves_none(datasets: Datasets, tmp_path: Path) -> None:
     """Training begins it anew, or with rows in the dataset's order; evaluation, which cannot, refuses it."""
     keys = {
