@@ -25,8 +25,10 @@ from models.stream.cache import Cache
 from models.stream.mapped import Mapped
 from models.stream.shards import Shard, Split, SplitError
 
-_MUST_AGREE = ("task", "special_ids", "vocab_size", "coarse_special_ids", "coarse_vocab_size", "labels")
+_MUST_AGREE = ("special_ids", "vocab_size", "coarse_special_ids", "coarse_vocab_size")
 """What splits that are joined must have in common: else the same number would mean two things."""
+_OF_LABELS = ("task", "labels")
+"""The same, where labels are read."""
 _LONGEST = ("max_length", "max_positions", "tree_max_length")
 """What the metadata of joined splits has of the one that has most."""
 
@@ -100,10 +102,15 @@ def open_files(paths: Iterable[str], columns: Iterable[str] = ("input_ids",)) ->
     return _opened(f"{names[0]}{more}", shards, columns, lambda: (open_files, (names, columns)))
 
 
-def join_splits(splits: Sequence[Split]) -> Split:
+def join_splits(splits: Sequence[Split], labelled: bool = True) -> Split:
     """Several splits as one: rows of the first, then of the second, and so on.
 
     Its metadata are those of the first, but for lengths, which are the longest of all.
+
+    Args:
+        splits: opened with the same columns.
+        labelled: whether labels are read. Else splits of any tasks can be joined, but that of rows with a target
+            (`seq2seq`) and that of others cannot.
 
     Raises SplitError where they read different columns, or where their ids would mean different things
     (task, labels, special tokens, sizes of vocabularies; `deprels` where `word_deprels` are read).
@@ -117,7 +124,9 @@ def join_splits(splits: Sequence[Split]) -> Split:
                 f"{other.name} is read with columns {', '.join(other.columns)}, {first.name} with "
                 f"{', '.join(first.columns)}: open both with the same"
             )
-        for key in (*_MUST_AGREE, *(("deprels",) if "word_deprels" in first.columns else ())):
+        targets = {split.metadata.get("task") == "seq2seq" for split in (first, other)}
+        of_labels = _OF_LABELS if labelled or len(targets) > 1 else ()
+        for key in (*of_labels, *_MUST_AGREE, *(("deprels",) if "word_deprels" in first.columns else ())):
             if (mine := first.metadata.get(key)) != (theirs := other.metadata.get(key)):
                 raise SplitError(
                     f"{first.name} and {other.name} cannot be joined: {key} is {mine!r} and {theirs!r}"
@@ -133,7 +142,7 @@ def join_splits(splits: Sequence[Split]) -> Split:
     }
     metadata = first.metadata | lengths | {"fingerprint": prints}
     name = ", ".join(split.name for split in splits)
-    return Split(name, shards, first.schema, metadata, lambda: (join_splits, (list(splits),)))
+    return Split(name, shards, first.schema, metadata, lambda: (join_splits, (list(splits), labelled)))
 
 
 def _records(folder: str, manifest: Manifest, split: str | None) -> tuple[str, list[ShardRecord]]:

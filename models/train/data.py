@@ -76,7 +76,7 @@ class Pieces:
 
 def open_rows(recipe: Recipe, columns: tuple[str, ...] = ("input_ids",)) -> Split:
     """The rows that are learned from. Raises what `open_split` and `join_splits` do."""
-    return join_splits(_splits(recipe, columns))
+    return _joined(recipe, _splits(recipe, columns))
 
 
 def open_dev(recipe: Recipe, model: Bert, collator: Collator) -> Split:
@@ -93,7 +93,7 @@ def make_loader(recipe: Recipe, model: Bert, collator: Collator, ranks: Ranks) -
     splits, data, pieces = _splits(recipe, collator.columns), recipe.data, recipe.batch.accumulate
     orders = [Order(data.order, split.rows, recipe.seed, data.block, data.window) for split in splits]
     mixed = len(splits) > 1
-    rows, joined = _rows(recipe, ranks), join_splits(splits)
+    rows, joined = _rows(recipe, ranks), _joined(recipe, splits)
     for split in splits:
         _check_first(collator, split)
     if not labelled(model, collator, joined):
@@ -192,6 +192,10 @@ def row_ids(recipe: Recipe, numbers: np.ndarray) -> list[str]:
 
 def _splits(recipe: Recipe, columns: tuple[str, ...]) -> list[Split]:
     return [open_split(source.folder, recipe.data.split, columns) for source in recipe.data.folder]
+
+
+def _joined(recipe: Recipe, splits: list[Split]) -> Split:
+    return join_splits(splits, labelled=recipe.task != "mlm")  # for which a dataset's labels are nothing
 
 
 def _rows(recipe: Recipe, ranks: Ranks) -> int:

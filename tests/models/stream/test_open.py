@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import pickle
 from pathlib import Path
 
 import numpy as np
@@ -171,6 +172,20 @@ def test_joined_splits_must_mean_the_same(tmp_path: Path) -> None:
     join_splits(
         [open_split(folders[name], columns=("word_dfs_in",)) for name in "ad"]
     )  # whose ids are not read
+
+
+def test_splits_of_other_tasks_are_joined_where_no_label_is_read(tmp_path: Path) -> None:
+    splits = {}
+    for task in ("classify", "tag", "seq2seq"):
+        rows = make_rows(0, task, (), 3)
+        folder = write_folder(tmp_path / task, rows_schema(task, ()), {"train": [rows]}, task=task)
+        splits[task] = open_split(str(folder))
+    with pytest.raises(SplitError, match="cannot be joined: task is 'classify' and 'tag'"):
+        join_splits([splits["classify"], splits["tag"]])
+    joined = join_splits([splits["classify"], splits["tag"]], labelled=False)
+    assert joined.rows == 6 and pickle.loads(pickle.dumps(joined)).rows == 6
+    with pytest.raises(SplitError, match="cannot be joined: task is 'tag' and 'seq2seq'"):
+        join_splits([splits["tag"], splits["seq2seq"]], labelled=False)
 
 
 def test_joined_splits_are_as_long_as_the_longest(tmp_path: Path) -> None:

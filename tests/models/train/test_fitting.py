@@ -46,6 +46,13 @@ def test_datasets_of_other_tokens_are_not_mixed(datasets, tmp_path, other):
         assert not (tmp_path / name / "out").exists()
 
 
+def test_masked_tokens_are_learned_from_datasets_of_several_tasks(datasets, tmp_path):
+    keys = {"task": "mlm", "optim": {"lr": 1e-3, "steps": 2}}
+    keys["data"] = {"folder": [str(datasets["classify"]), str(datasets["tag"])]}
+    out, _ = run(tmp_path, **keys)
+    assert (out / "model").is_dir()
+
+
 def test_coarse_tokens_count_where_they_are_read(datasets, tmp_path):
     folder = rewritten(datasets["classify"], tmp_path / "swapped")
     path = folder / "coarse_tokens.txt"
