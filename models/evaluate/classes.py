@@ -58,6 +58,14 @@ def class_table(gold: ArrayLike, predicted: ArrayLike, names: Sequence[str]) -> 
     ]
 
 
+def one_class(gold: ArrayLike, predicted: ArrayLike, names: Sequence[str], what: str = "rows") -> list[str]:
+    """A line where all are predicted as one class, though they are of several: nothing was learned, or all was lost."""
+    gold, predicted = _known(gold, predicted)
+    if len(set(predicted.tolist())) != 1 or len(set(gold.tolist())) == 1:
+        return []
+    return [f"all {len(predicted):,} {what} are predicted as {names[int(predicted[0])]}"]
+
+
 def value_scores(gold: ArrayLike, predicted: ArrayLike) -> Scores:
     """`pearson` and `spearman` (-1 to 1) and `mean_squared_error` of values float[N].
 
@@ -110,7 +118,8 @@ def _score_classes(table: pa.Table, metadata: Mapping[str, Any], options: Option
     shown = table
     for column, values in (("label", gold), ("predicted", predicted)):
         shown = shown.set_column(shown.column_names.index(column), column, named(names, values))
-    return Result(class_scores(gold, predicted), shown, {"classes": class_table(gold, predicted, names)})
+    tables, remarks = {"classes": class_table(gold, predicted, names)}, one_class(gold, predicted, names)
+    return Result(class_scores(gold, predicted), shown, tables, remarks=remarks)
 
 
 def _read_values(output: Output, batch: Batch, rows: Rows, options: Options) -> pa.Table:

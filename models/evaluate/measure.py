@@ -33,6 +33,8 @@ class Result:
         tables: further tables of figures, by name: for each class, each type of entity.
         files: what official scripts read, by names of files; ready for JSON.
         rules: options that the scores went by, defaults filled in (`models.evaluate.options`).
+        remarks: lines on what scores do not show.
+        main: names of the scores that a line has room for; none: all.
     """
 
     scores: Scores
@@ -40,6 +42,8 @@ class Result:
     tables: dict[str, list[dict[str, Any]]] = field(default_factory=dict)
     files: dict[str, dict[str, Any]] = field(default_factory=dict)
     rules: dict[str, Any] = field(default_factory=dict)
+    remarks: list[str] = field(default_factory=list)
+    main: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)

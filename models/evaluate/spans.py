@@ -149,7 +149,7 @@ def _score(table: pa.Table, metadata: Mapping[str, Any], options: Options) -> Re
         odds = np.nan_to_num(none_scores)  # JSON has no infinity
         files[NO_ANSWER] = dict(zip(questions["id"].to_pylist(), odds.tolist(), strict=True))
     rules = options.model_dump(include=set(HEEDED["span"])) | {"script": script}
-    return Result(scores, _shown(questions, given), files=files, rules=rules)
+    return Result(scores, _shown(questions, given), files=files, rules=rules, main=("f1", "exact", "loss"))
 
 
 def answer_scores(

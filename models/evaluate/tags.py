@@ -23,6 +23,7 @@ from corpora.ragged import Ints
 from corpora.schema import IGNORED_LABEL
 from corpora.trunk import Ragged
 from models.bert_batch import Batch, BatchError
+from models.evaluate.classes import one_class
 from models.evaluate.measure import (
     Measure,
     Result,
@@ -204,7 +205,8 @@ def _score(table: pa.Table, metadata: Mapping[str, Any], options: Options) -> Re
         more, tables["types"] = tag_scores(rows["labels"].to_pylist(), rows["predicted"].to_pylist(), scheme)
         scores |= more
         shown = shown.append_column("entities", _entities(shown, scheme))
-    return Result(scores, shown, tables, rules={"scheme": scheme} if scheme else {})
+    rules = {"scheme": scheme} if scheme else {}
+    return Result(scores, shown, tables, rules=rules, remarks=one_class(gold, predicted, names, "tokens"))
 
 
 def _entities(table: pa.Table, scheme: str) -> pa.Array:

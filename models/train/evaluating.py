@@ -77,6 +77,7 @@ def _lines(result: Result, rows: Split, out: str, source: str, unlike: list[str]
     yield f"{source} on {rows.name}, {rows.rows:,} rows"
     yield from unlike
     yield shown(result.scores) if result.scores else "no scores, for no row has a label"
+    yield from result.remarks
     yield from (_listed(name, table) for name, table in result.tables.items())
     if result.rules:
         yield f"scored by {', '.join(f'{name}: {plain(value)}' for name, value in result.rules.items())}"

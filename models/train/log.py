@@ -11,7 +11,6 @@ from __future__ import annotations
 import json
 import math
 import time
-from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from types import TracebackType
@@ -21,6 +20,7 @@ from rich.console import Console
 from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
 
 from corpora import files
+from models.evaluate.measure import Result
 from models.output import summed
 from models.train.folder import METRICS
 from models.train.recipe import Recipe
@@ -51,7 +51,7 @@ class Log:
         self, out: Path, console: Console, recipe: Recipe, start: int, steps: int, quiet: bool
     ) -> None:
         self._out, self._console, self._every, self._quiet = out, console, recipe.log_every, quiet
-        self._start, self._steps = start, steps
+        self._start, self._steps, self._best = start, steps, recipe.best
         self.window: dict[str, Any] = _empty()
         self._bar: Progress | None = None
         self._writer = None if quiet or not recipe.tensorboard else _writer()
@@ -114,16 +114,20 @@ class Log:
             self._said, self._news = " · ".join(facts), True
         self._show(step, last=step == self._steps)
 
-    def dev(self, step: int, scores: Mapping[str, float], best: int | None) -> None:
+    def dev(self, step: int, result: Result, best: int | None) -> None:
         """The dev split has been looked at; `best`: the step of the best look so far, where that is asked for."""
+        scores, main = result.scores, result.main
         line = {"step": step, **{f"dev_{name}": value for name, value in scores.items()}}
         self._write(line if best is None else line | {"best_step": best})
         told = "" if best is None else " · the best so far" if best == step else f" · best: step {best:,}"
+        shown = [name for name in scores if not main or name in main or name == self._best]
         self.say(
             f"step {step:,}: dev "
-            + (" · ".join(f"{n} {v:.4f}" for n, v in scores.items()) or "no scores, for no row has a label")
+            + (" · ".join(f"{n} {scores[n]:.4f}" for n in shown) or "no scores, for no row has a label")
             + told
         )
+        for remark in result.remarks:
+            self.say(f"step {step:,}: {remark}")
 
     def say(self, text: str) -> None:
         """A line for who watches."""

@@ -256,7 +256,7 @@ class _Run:
             if self.ranks.first:
                 self.save(step, owed=True)
             raise
-        self.log.dev(step, result.scores, self.best.look["step"] if self.best.look else None)
+        self.log.dev(step, result, self.best.look["step"] if self.best.look else None)
 
     def save(self, step: int, owed: bool = False) -> None:
         loader, window, best = self.loader.state_dict(), self.log.window, self.best.look

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from models.evaluate.choices import best_choices
-from models.evaluate.classes import class_scores, class_table, value_scores
+from models.evaluate.classes import class_scores, class_table, one_class, value_scores
 
 
 def test_perfect_and_known_classes() -> None:
@@ -30,6 +30,12 @@ def test_rows_without_a_label_do_not_count() -> None:
 def test_one_class_alone() -> None:
     assert class_scores([1, 1], [1, 1]) == {"accuracy": 1, "macro_f1": 1, "matthews": 0}
     assert class_scores([1, 1], [0, 0]) == {"accuracy": 0, "macro_f1": 0, "matthews": 0}
+
+
+def test_one_class_for_all_rows_is_told_of() -> None:
+    assert one_class([0, 1, -100], [1, 1, 0], ["bad", "good"]) == ["all 2 rows are predicted as good"]
+    assert one_class([1, 1], [1, 1], ["bad", "good"]) == [], "it is right"
+    assert one_class([0, 1], [0, 1], ["bad", "good"]) == one_class([-100], [0], ["bad"]) == []
 
 
 def test_table_of_classes() -> None:

@@ -3,14 +3,19 @@
 from __future__ import annotations
 
 import io
+import re
 import shutil
 
 import pyarrow as pa
 import pytest
+import torch
 from rich.console import Console
 from safetensors.torch import load_file
 
+from models import checkpoint
+from models.evaluate.measure import Result
 from models.train import evaluating
+from models.train.log import Log
 from models.train.loop import TrainingError
 from models.train.reading import RecipeError
 from tests.models.train.lesser import rewritten, unlabelled
@@ -263,3 +268,41 @@ def test_rows_that_may_exceed_a_budget_are_told_of(datasets, tmp_path):
 def test_sizes_that_no_model_has_are_refused(tmp_path, size):
     with pytest.raises(ValueError, match=rf"new\.{next(iter(size))}"):
         recipe(tmp_path, task="mlm", data={"folder": "x"}, optim=OPTIM, new=TINY | size)
+
+
+def test_a_look_has_a_line_s_room_and_says_when_all_is_one_class(tmp_path):
+    scores = {
+        "exact": 0.5,
+        "f1": 0.75,
+        "best_f1": 0.8,
+        "best_f1_threshold": -3.0,
+        "loss": 1.5,
+        "loss_start": 1.0,
+    }
+    said = io.StringIO()
+    keys = {"task": "span", "data": {"folder": "x", "dev": "dev"}, "optim": {"steps": 9}, "best": "best_f1"}
+    made = Log(tmp_path, Console(file=said, width=200), recipe(tmp_path, **keys), 0, 9, quiet=False)
+    made.dev(
+        3, Result(scores, pa.table({}), remarks=["all 4 rows are x"], main=("f1", "exact", "loss")), best=3
+    )
+    assert said.getvalue().splitlines() == [
+        "step 3: dev exact 0.5000 · f1 0.7500 · best_f1 0.8000 · loss 1.5000 · the best so far",
+        "step 3: all 4 rows are x",
+    ]
+    assert metrics(tmp_path) == [{"step": 3, **{f"dev_{n}": x for n, x in scores.items()}, "best_step": 3}]
+
+
+def test_one_class_for_all_rows_is_told_of(datasets, tmp_path):
+    """By looks and by `evaluate`."""
+    keys = classifying(datasets["classify"], dev="dev")
+    out, _ = run(tmp_path, **keys)
+    made = checkpoint.load(out / "model")
+    with torch.no_grad():
+        made.classifier.bias[1] = 1e4
+    checkpoint.save(made, tmp_path / "one")
+    _, said = run(tmp_path / "again", **keys | {"init": str(tmp_path / "one")})
+    told = io.StringIO()
+    where = str(tmp_path / "one")
+    evaluating.run(recipe(tmp_path, **keys), "dev", where, Console(file=told, width=200))
+    for text in (said, told.getvalue()):
+        assert re.search(r"all \d+ rows are predicted as 1\n", text)
