@@ -43,7 +43,8 @@ def load_recipe(path: str | Path, changes: Iterable[str] = (), out: str | None =
     Args:
         path: the YAML file.
         changes: `key=value` each, the key dotted (`optim.lr=3e-5`), the value YAML; paths in them count from the
-            working directory. Where a recipe has one key or another (`init` or `new`), a change to one drops the other.
+            working directory. Where a recipe has one key or another (`init` or `new`), a change to one drops the other,
+            and changes to both are an error.
         out: another `out`, a path as it is, no YAML.
 
     Raises:
@@ -58,8 +59,10 @@ def load_recipe(path: str | Path, changes: Iterable[str] = (), out: str | None =
                 "data and out (`treegraft pretrain --help` shows one)"
             )
         raw = _resolved(found, path.resolve().parent)
-        for change in changes:
-            _change(raw, change)
+        changed = {key for change in changes for key in _change(raw, change)}
+        for one, other in _EITHER:
+            if changed >= {one, other}:
+                raise RecipeError(f"--set {one} and --set {other} exclude each other: write one of them")
         if out is not None:  # also an empty one, of a variable that the shell does not have
             raw["out"] = _path(out, Path.cwd(), hub=False)
         return Recipe.model_validate(raw)
@@ -103,7 +106,8 @@ def check_keys(section: str, given: Mapping[str, Any], names: Collection[str]) -
             raise RecipeError(f"{section}.{key}: unknown key; {hint}")
 
 
-def _change(raw: dict[str, Any], change: str) -> None:
+def _change(raw: dict[str, Any], change: str) -> set[str]:
+    """Make a change to a recipe; which keys of `_EITHER` it gives a value."""
     import yaml
 
     key, given, value = change.partition("=")
@@ -116,14 +120,15 @@ def _change(raw: dict[str, Any], change: str) -> None:
         raise RecipeError(f"--set {key}: the value is not YAML: {error}") from None
     if node is not None and (rest := value[node.end_mark.index :].strip()):
         raise RecipeError(f"--set {key}: {rest!r} is a comment in YAML: write the value in quotes of its own")
-    names = key.split(".")
-    for name in reversed(names):
+    for name in reversed(key.split(".")):
         made = {name: made}
+    changed = {key for pair in _EITHER for key in pair if _at(made, key) is not None}
     for pair in _EITHER:
         for one, other in (pair, pair[::-1]):
-            if _at(made, one) is not None and _at(made, other) is None and _at(raw, other) is not None:
+            if one in changed and other not in changed and _at(raw, other) is not None:
                 _at(raw, other.rpartition(".")[0]).pop(other.rpartition(".")[2])
     _merge(raw, _resolved(made, Path.cwd()))
+    return changed
 
 
 def _at(raw: Any, key: str) -> Any:

@@ -50,11 +50,17 @@ def test_several_folders_have_weights(tmp_path):
 
 
 def test_a_change_takes_the_place_of_what_excludes_it(tmp_path):
-    found = read(tmp_path, GOOD, "optim.epochs=2", "init=/there", "batch.tokens=900", "batch={rows: 8}")
+    found = read(tmp_path, GOOD, "optim.epochs=2", "init=/there", "batch.tokens=900", "batch.tokens=901")
     assert (found.optim.steps, found.optim.epochs, found.new, found.init) == (None, 2, None, "/there")
-    assert (found.batch.rows, found.batch.tokens) == (8, None)
-    with pytest.raises(RecipeError, match="write one of them"):
-        read(tmp_path, GOOD, "optim={steps: 1, epochs: 2}")
+    assert (found.batch.rows, found.batch.tokens) == (None, 901)
+    for changes in (
+        ("optim={steps: 1, epochs: 2}",),
+        ("optim.steps=3", "optim.epochs=3"),
+        ("batch.tokens=900", "batch={rows: 8}"),
+        ("new.layers=1", "init=/there"),
+    ):
+        with pytest.raises(RecipeError, match=r"--set .* exclude each other: write one of them"):
+            read(tmp_path, GOOD, *changes)
 
 
 def test_changes_replace_one_key_and_their_paths_count_from_here(tmp_path, monkeypatch):
