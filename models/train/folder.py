@@ -127,9 +127,11 @@ def write_run(out: Path, facts: Mapping[str, Any]) -> None:
 def another(out: Path, differs: Sequence[str]) -> FolderError:
     """The error of a folder that a run cannot go on in, for these reasons."""
     shown = "\n".join(f"  {line}" for line in differs[:8])
+    learned = out / MODEL if (out / MODEL).exists() else newest(out)
     return FolderError(
         f"out: {out} holds a run of another recipe:\n{shown}\n"
-        "name another folder (--out), or begin anew in this one (--overwrite)"
+        f"name another folder (--out; with --set init={learned} the run begins from what this one learned), or begin "
+        "anew in this one (--overwrite)"
     )
 
 

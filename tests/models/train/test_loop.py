@@ -346,6 +346,9 @@ def test_a_folder_of_another_recipe_is_refused(datasets, tmp_path, change, says)
     with pytest.raises(FolderError) as caught:
         run(tmp_path, **keys | change)
     assert says in str(caught.value) and "--overwrite" in str(caught.value)
+    assert f"--set init={tmp_path / 'out/model'} the run begins from what this one learned" in str(
+        caught.value
+    )
     _, said = run(tmp_path, overwrite=True, **keys | change)
     assert "going on" not in said
 
