@@ -151,10 +151,9 @@ def evaluate_(
     Rows are read as many at a time as a piece of a step has (`batch`; --set batch.rows=64), which changes no score.
     """
     need_torch()
-    from rich.console import Console
-
     from models.train.evaluating import run
     from models.train.reading import load_recipe
+    from models.train.screen import make_page
 
     quiet()
     given = {
@@ -169,7 +168,7 @@ def evaluate_(
             load_recipe(recipe, [*(set_ or ()), *scores], out),
             split,
             model,
-            Console(markup=False, emoji=False, highlight=False),
+            make_page(),
         )
 
 
@@ -229,11 +228,9 @@ def generate_(
     Rows are read as many at a time as a piece of a step has (`batch`; --set batch.rows=64), which changes no text.
     """
     need_torch()
-    from rich.console import Console
-
     from models.train.generating import run
     from models.train.reading import load_recipe
-    from models.train.screen import make_screen
+    from models.train.screen import make_page, make_screen
 
     quiet()
     settings = {
@@ -244,9 +241,9 @@ def generate_(
         "no_repeat_ngram_size": no_repeat_ngram_size,
         "n_best": n_best,
     }
-    said = Console(markup=False, emoji=False, highlight=False)
+    said, err = make_page(), make_screen(stderr=True)
     with torch_said():
-        run(load_recipe(recipe, set_ or (), out), split, model, settings, said, make_screen(stderr=True))
+        run(load_recipe(recipe, set_ or (), out), split, model, settings, said, err)
 
 
 @app.command("recipe")
@@ -254,15 +251,14 @@ def recipe_(
     markdown: Annotated[bool, typer.Option("--markdown", help="As a Markdown table.")] = False,
 ) -> None:
     """Every key of a recipe: its default and what it does."""
-    from rich.console import Console
-
     from corpora import sections
     from models.train.recipe import Recipe
+    from models.train.screen import make_page
 
     if markdown:
         print(sections.as_markdown(Recipe))
     else:
-        Console(markup=False, emoji=False, highlight=False).print(sections.as_table(Recipe))
+        make_page().print(sections.as_table(Recipe))
 
 
 def _train(command: str, path: Path, changes: list[str] | None, out: str | None, overwrite: bool) -> None:

@@ -18,10 +18,24 @@ _GONE = {errno.EPIPE, errno.EIO}
 """What writing is answered with where there is no reader, or no terminal, any more."""
 
 
+_LEAST = 80
+"""Columns of a table of figures. Where there are fewer a terminal breaks lines; rich would empty cells."""
+
+
 def make_screen(*, stderr: bool = False) -> Console:
     """A console that prints strings as they are, and whose loss is no error."""
     stream = _Lasting(sys.stderr if stderr else sys.stdout)
-    return Console(file=cast(IO[str], stream), stderr=stderr, markup=False, emoji=False, highlight=False)
+    made = Console(file=cast(IO[str], stream), stderr=stderr, markup=False, emoji=False, highlight=False)
+    if made.width < 1:  # COLUMNS=0: nothing would be told
+        made.width = _LEAST
+    return made
+
+
+def make_page() -> Console:
+    """A console for results, on stdout: strings as they are, and tables whole. It ends with its reader (`| head`)."""
+    made = Console(markup=False, emoji=False, highlight=False)
+    made.width = max(made.width, _LEAST)
+    return made
 
 
 def tell(descriptor: int, said: bytes) -> None:

@@ -14,6 +14,7 @@ from types import SimpleNamespace
 import pytest
 
 from models.train import interrupt, screen
+from models.train.evaluating import _listed
 from models.train.folder import newest
 from tests.models.train.recipes import metrics, write
 from tests.warm import ROOT, Process, ready, treegraft
@@ -112,3 +113,15 @@ def test_what_cannot_be_told_is_no_error(monkeypatch, number):
     stream.fails = False
     made.print("told")
     assert stream.getvalue() == "told\n" and gone == ([] if number == errno.ENOSPC else [9])
+
+
+@pytest.mark.parametrize("columns", ["0", "20"])
+def test_results_are_shown_on_a_screen_without_room(monkeypatch, columns):
+    monkeypatch.setenv("COLUMNS", columns)
+    rows = [{"class": "good", "precision": 0.25, "recall": 0.5, "f1": 1 / 3, "gold": 2, "predicted": 4}]
+    with contextlib.redirect_stdout(io.StringIO()) as said:
+        screen.make_page().print(_listed("classes", rows))
+        screen.make_screen().print("told", soft_wrap=True)
+    assert all(
+        word in said.getvalue() for word in ("precision", "good", "0.2500", "0.5000", "0.3333", "told")
+    )
