@@ -182,7 +182,10 @@ def generate_(
     ] = None,
     model: Annotated[str | None, typer.Option(help="Folder of a model, instead of the recipe's own.")] = None,
     beam_size: Annotated[
-        int, typer.Option(min=1, help="Texts that are followed at a time; 1 takes the best token each time.")
+        int,
+        typer.Option(
+            min=1, max=1000, help="Texts that are followed at a time; 1 takes the best token each time."
+        ),
     ] = 1,
     length_penalty: Annotated[
         float,

@@ -26,9 +26,11 @@ def need_torch() -> None:
 
 
 def quiet() -> None:
-    """Tell transformers to be quiet; this loads it."""
+    """Tell transformers and the hub's code to be quiet; this loads them."""
+    import huggingface_hub.utils.logging as of_hub
     from transformers.utils import logging
 
+    of_hub.set_verbosity_error()  # that it asks again, and again; the error itself is told
     logging.disable_progress_bar()  # one for every file that is read or written
     logging.set_verbosity_error()  # the run itself says which weights are new
 

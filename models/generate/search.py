@@ -24,6 +24,8 @@ from models.unilm import UniLM
 
 _MOST = 2**31 - 1
 """Of whatever is counted: products of two are numbers of 64 bits."""
+_MOST_BEAMS = 1_000
+"""Each of which is a row of the model's batch."""
 
 
 @dataclass(frozen=True)
@@ -35,7 +37,7 @@ class Search:
         end: id of [SEP], which ends a target.
         max_target_length: most tokens, [SEP] among them.
         min_length: fewest tokens before [SEP].
-        beam_size: 1 is greedy.
+        beam_size: 1 is greedy; at most 1,000.
         n_best: answers a row, at most `beam_size`.
         length_penalty: exponent of the penalty, at most 10; 0 compares sums, more favours longer answers.
         no_repeat_ngram_size: no answer has a sequence of so many tokens twice; 0: any may.
@@ -61,7 +63,7 @@ class Search:
         for name, least, most, why in (
             ("max_target_length", 1, _MOST, ""),
             ("min_length", 0, self.max_target_length - 1, " (max_target_length, less one for [SEP])"),
-            ("beam_size", 1, _MOST, ""),
+            ("beam_size", 1, _MOST_BEAMS, ""),
             ("n_best", 1, self.beam_size, " (beam_size)"),
             ("no_repeat_ngram_size", 0, _MOST, ""),
         ):

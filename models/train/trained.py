@@ -60,6 +60,8 @@ def asked(recipe: Recipe, split: str | None, model: str | None) -> Asked:
         raise RecipeError(
             f"{source} is not there: train the recipe's model first, or name another with --model"
         )
+    if "/" not in source and not Path(source).exists():  # the hub has no model of ours by such an id
+        raise RecipeError(f"--model: there is no folder {source}")
     try:
         saved = getattr(checkpoint.read_config(source), "treegraft", None)
     except checkpoint.CheckpointError as error:

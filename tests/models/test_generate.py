@@ -261,8 +261,8 @@ def test_half_precision_runs_and_scores_are_single():
 
 def test_numbers_out_of_range_are_refused_by_name():
     for settings, says in (
-        ({"beam_size": 0}, "beam_size is 0, expected a whole number from 1 to 2147483647"),
-        ({"beam_size": 10**22}, "beam_size is 10000000000000000000000, expected"),
+        ({"beam_size": 0}, "beam_size is 0, expected a whole number from 1 to 1000"),
+        ({"beam_size": 1001}, "beam_size is 1001, expected"),
         ({"beam_size": 2, "n_best": 3}, r"n_best is 3, expected a whole number from 1 to 2 \(beam_size\)"),
         ({"max_target_length": 0}, "max_target_length is 0"),
         ({"max_target_length": 5, "min_length": 5}, r"min_length is 5, .*from 0 to 4 \(max_target_length"),

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib.util
+import logging
 import subprocess
 import sys
 from importlib.metadata import entry_points
@@ -11,7 +12,7 @@ import pytest
 import torch
 
 from models import commands
-from models.with_torch import MissingError, torch_said
+from models.with_torch import MissingError, quiet, torch_said
 
 
 def test_the_command_line_finds_the_room():
@@ -131,3 +132,11 @@ def test_errors_of_torch_that_are_no_faults_are_told(
 def test_other_errors_of_torch_keep_their_traceback():
     with pytest.raises(RuntimeError, match="shapes"), torch_said():
         raise RuntimeError("shapes do not fit")
+
+
+def test_the_hub_asks_again_without_a_word():
+    hub = logging.getLogger("huggingface_hub")
+    before = hub.level
+    quiet()
+    assert not hub.isEnabledFor(logging.WARNING)
+    hub.setLevel(before)

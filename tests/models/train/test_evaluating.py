@@ -229,6 +229,8 @@ def test_what_is_wrong_is_said(datasets: Datasets, tmp_path: Path) -> None:
         evaluated(recipe, split="dev")
     with pytest.raises(RecipeError, match="nowhere"):
         evaluated(recipe, split="dev", model=str(tmp_path / "nowhere"))
+    with pytest.raises(RecipeError, match="--model: there is no folder nowhere"):  # the hub is not asked
+        evaluated(recipe, split="dev", model="nowhere")
     recipes.run(tmp_path, task="classify", data=data, optim={"steps": 1})
     tokenizer = tmp_path / "out/model/tokenizer.json"
     read = json.loads(tokenizer.read_text(encoding="utf-8"))
