@@ -15,7 +15,7 @@ from models.train.screen import tell
 
 _SAME = 1.0
 """Seconds within which a second signal is the first one, come by another way (from the terminal and from a parent)."""
-_SAID = b"\nstopping after this step; once more stops at once\n"
+_SAID = b"\nstopping after this step (the last one ends the run as ever); once more stops at once\n"
 
 
 @contextmanager

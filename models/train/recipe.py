@@ -40,7 +40,7 @@ class Data(Section):
     """What is read."""
 
     folder: list[Source]
-    """Folder of the dataset; or a list of folders, or of `{folder, weight}`, whose rows are mixed by weight."""
+    """Folder of the dataset; or a list, also of `{folder, weight}`: rows mixed by weight, of any tasks for `mlm`."""
     split: str = "train"
     """The split that is learned from."""
     dev: str | None = None
