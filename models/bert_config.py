@@ -26,6 +26,13 @@ _SIZES = {
 }
 """What is counted from 1 on, and the most of it."""
 _SHARES = ("hidden_dropout_prob", "attention_probs_dropout_prob", "classifier_dropout")
+_PLAIN = {
+    "position_embedding_type": "absolute",
+    "pruned_heads": {},
+    "add_cross_attention": False,
+    "is_encoder_decoder": False,
+}
+"""What would go unheard, or make another model."""
 _OF_CALLS = (
     "output_attentions",
     "output_hidden_states",
@@ -85,8 +92,9 @@ def _wrong(given: Mapping[str, Any]) -> Iterator[str]:
     padding, words = given.get("pad_token_id"), given.get("vocab_size", math.inf)
     if padding is not None and not (type(padding) is int and 0 <= padding < words):
         yield f"pad_token_id is {padding!r}, expected a token's number, from 0 to vocab_size - 1"
-    if (kind := given.get("position_embedding_type", "absolute")) != "absolute":
-        yield f"position_embedding_type is {kind!r}, expected 'absolute': transformers has no others any more"
+    for name, plain in _PLAIN.items():
+        if (value := given.get(name)) and value != plain:
+            yield f"{name} is {value!r}, expected {plain!r}: transformers, or this project, has no others"
 
 
 def _is_number(value: object) -> bool:

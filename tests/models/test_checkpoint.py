@@ -363,6 +363,8 @@ def changed(saved, folder, config=None, weights=None):
         ({"type_vocab_size": True}, "type_vocab_size is True"),
         ({"layer_norm_eps": -1}, "layer_norm_eps is -1"),
         ({"position_embedding_type": "relative_key"}, "position_embedding_type is 'relative_key'"),
+        ({"pruned_heads": {"0": [0]}}, r"pruned_heads is .*, expected \{\}"),
+        ({"add_cross_attention": True}, "add_cross_attention is True, expected False"),
         ({"_output_attentions": True}, "cannot be written again.*output_attentions"),
         ({"num_attention_heads": 5}, "not a multiple"),
         ({"hidden_act": "nope"}, "nope"),
