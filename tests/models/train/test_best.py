@@ -15,6 +15,7 @@ from safetensors.torch import load_file
 from models import checkpoint
 from models.evaluate.classes import value_scores
 from models.evaluate.evaluation import MEASURES, evaluate
+from models.evaluate.measure import Result
 from models.stream.open import open_split
 from models.train import best as best_
 from models.train import state as states
@@ -48,9 +49,8 @@ def scored(monkeypatch, values=MADE, name="accuracy", losses=(1.0,) * 5):
 
     def made(self, step):
         with monkeypatch.context() as patch:
-            result = type(
-                "Result", (), {"scores": {"loss": losses[step // 2 - 1], name: values[step // 2 - 1]}}
-            )
+            at = step // 2 - 1
+            result = Result({"loss": losses[at], name: values[at]}, pa.table({}))
             patch.setattr("models.train.loop.evaluate", lambda *_, **__: result)
             LOOK(self, step)
 
