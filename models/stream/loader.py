@@ -63,8 +63,8 @@ class Loader(Generic[T]):
         workers: processes that read ahead, 0 or more. They ship a handful of batches as one block of memory, which
             stays as long as any tensor of them does: of what is kept for long, keep a copy (`tensor.clone()`).
         block, window: of order `block`: rows of a block, blocks that are mixed.
-        pin_memory: workers' batches lie in pinned memory, for copying to a GPU. Copied with `non_blocking=True`, keep the
-            batch until that is done: its tensors are parts of one block, which torch does not know to be in use.
+        pin_memory: workers' batches lie in pinned memory, for copying to a GPU. Copied with `non_blocking=True`, keep
+            the batch until that is done: its tensors are parts of one block, which torch does not know to be in use.
 
     Raises:
         ValueError: a setting is wrong, or an epoch would have no batch; the message says which.
