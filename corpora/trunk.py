@@ -24,7 +24,7 @@ from corpora.schema import IGNORED_LABEL
 
 
 class TrunkError(ValueError):
-    """Ragged that do not fit each other: `row` is the first that does not, from 0, and `why` says how."""
+    """Lists that do not fit each other: `row` is the first that does not, from 0, and `why` says how."""
 
     def __init__(self, row: int, why: str) -> None:
         super().__init__(f"row {row}: {why}")

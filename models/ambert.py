@@ -232,7 +232,7 @@ class Ambert(AmbertOptions):
             scores = {part: score.squeeze(-1) for part, score in scores.items()}
         output = Output(logits=scores)
         add_three(output, name, scores, batch)
-        if output.loss is None:
+        if not output.parts:  # no labels
             return output
         if self.settings["agree_on"] == "cls":
             add_distance_of_cls(output, fine, coarse, batch, self.settings["agreement"])

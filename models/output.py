@@ -18,7 +18,6 @@ class Output:
     """Loss and logits of a batch.
 
     Attributes:
-        loss: float[], `parts` added up (`summed`); None where the batch has no labels.
         logits: by name of what is predicted; `models.heads` says the names and shapes of each task.
         parts: the losses that were added up, by name, each a mean over its predictions (0 where there are none).
         counts: how many predictions each of the parts is a mean over. A mean over several batches is right if
@@ -27,22 +26,23 @@ class Output:
             None count alike, so that these are one mean.
     """
 
-    loss: Tensor | None = None
     logits: dict[str, Tensor] = field(default_factory=dict)
     parts: dict[str, Tensor] = field(default_factory=dict)
     counts: dict[str, Tensor] = field(default_factory=dict)
     weights: dict[str, float | None] = field(default_factory=dict)
 
+    @property
+    def loss(self) -> Tensor | None:
+        """float[], `parts` added up (`summed`); None where the batch has no labels."""
+        return summed(self.parts, self.counts, self.weights) if self.parts else None
+
     def add(self, name: str, total: Tensor, count: Tensor, weight: float = 1.0) -> None:
         """Add `weight` times the mean `total / count` (both scalars) to the loss."""
         self.parts[name], self.counts[name], self.weights[name] = total / count.clamp(min=1), count, weight
-        self.loss = summed(self.parts, self.counts, self.weights)
 
     def join(self) -> None:
         """Let predictions of all parts count alike: the loss is one mean over them."""
-        if self.parts:
-            self.weights = dict.fromkeys(self.parts)
-            self.loss = summed(self.parts, self.counts, self.weights)
+        self.weights = dict.fromkeys(self.parts)
 
     def share(self, counts: Mapping[str, Tensor]) -> Tensor:
         """This batch's share float[] of the loss of a larger one that has `counts` predictions (`models.counts`).

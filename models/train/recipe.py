@@ -40,7 +40,8 @@ class Data(Section):
     """What is read."""
 
     folder: list[Source]
-    """Folder of the dataset; or a list, also of `{folder, weight}`: rows mixed by weight, of any tasks for `mlm`."""
+    """Folder of the dataset; or a list, also of `{folder, weight}`: rows mixed by weight. For `mlm` tasks may
+    differ (seq2seq goes with its like alone; rows of choice are whole questions, longer than `max_length`)."""
     split: str = "train"
     """The split that is learned from."""
     dev: str | None = None

@@ -9,15 +9,14 @@ from __future__ import annotations
 import errno
 import os
 import sys
-from contextlib import suppress
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
 from typing import IO, Any, cast
 
 from rich.console import Console
 
 _GONE = {errno.EPIPE, errno.EIO}
 """What writing is answered with where there is no reader, or no terminal, any more."""
-
-
 _LEAST = 80
 """Columns of a table of figures. Where there are fewer a terminal breaks lines; rich would empty cells."""
 
@@ -40,12 +39,19 @@ def make_page() -> Console:
 
 def tell(descriptor: int, said: bytes) -> None:
     """Write to a stream; where its reader is gone all that is written to it goes to nowhere, now and later."""
+    with _unheeded(lambda: descriptor):
+        os.write(descriptor, said)
+
+
+@contextmanager
+def _unheeded(descriptor: Callable[[], int]) -> Iterator[None]:
+    """An error of writing to a stream is none; where its reader is gone, the stream goes to nowhere from then on."""
     with suppress(OSError):
         try:
-            os.write(descriptor, said)
+            yield
         except OSError as error:
-            if error.errno in _GONE:
-                _let_go(descriptor)
+            if error.errno in _GONE:  # others, as of a full disk, may pass
+                _let_go(descriptor())
 
 
 def _let_go(descriptor: int) -> None:
@@ -64,13 +70,9 @@ class _Lasting:
         return getattr(self._stream, name)
 
     def write(self, text: str) -> int:
-        with suppress(OSError):
-            try:
-                self._stream.write(text)
-                self._stream.flush()
-            except OSError as error:
-                if error.errno in _GONE:  # others, as of a full disk, may pass
-                    _let_go(self._stream.fileno())
+        with _unheeded(self._stream.fileno):
+            self._stream.write(text)
+            self._stream.flush()
         return len(text)
 
     def flush(self) -> None:
