@@ -21,7 +21,7 @@ _ALTERNATIVE = re.compile(r"str|int|list\[.*\]|\[key\]")
 _MOST_VALUES = 100_000
 """Values that aliases may make; without any there may be more."""
 _NUMBERS = {"tag:yaml.org,2002:int", "tag:yaml.org,2002:float"}
-_ODD = re.compile(r"[+-]?0[0-9_]+|.*:.*")
+_ODD = re.compile(r"[+-]?0[0-9_]+|[+-]?[0-9][0-9_]*:[0-9_:.]+")
 """Numbers that YAML 1.1 reads to the base of 8 or 60."""
 
 
@@ -88,7 +88,8 @@ def parse_yaml(text: str) -> Any:
 
     So are numbers that it reads otherwise than they look (010 is 8), and aliases of aliases that blow up to any size.
 
-    Raises yaml.YAMLError, and RecursionError for what is nested too deep.
+    Raises yaml.YAMLError, also for what is no value of its kind (a month 13), and RecursionError for what is nested
+    too deep.
     """
     import yaml  # here, for pydantic is all that reading shards needs
 
@@ -115,7 +116,10 @@ def parse_yaml(text: str) -> Any:
                 seen.add(key_node.value)
             return super().construct_mapping(node, deep)
 
-    return yaml.load(text, Loader=Loader)  # noqa: S506  (a SafeLoader)
+    try:
+        return yaml.load(text, Loader=Loader)  # noqa: S506  (a SafeLoader)
+    except (ValueError, LookupError, AttributeError) as error:
+        raise yaml.YAMLError(f"it has a value that is none of its kind: {error}") from None
 
 
 def _size(node: Any, sizes: dict[int, int]) -> int:
@@ -132,7 +136,7 @@ def _size(node: Any, sizes: dict[int, int]) -> int:
     if isinstance(node, yaml.ScalarNode):
         if node.tag in _NUMBERS and _ODD.fullmatch(node.value):
             number = yaml.safe_load(node.value)
-            meant = number if ":" in node.value else int(node.value)
+            meant = number if ":" in node.value else int(node.value.replace("_", ""))
             raise yaml.YAMLError(
                 f"{node.value} is {number} in YAML 1.1: write {meant} for the number, or '{node.value}' in quotes for "
                 f"the word{node.start_mark}"

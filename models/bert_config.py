@@ -65,7 +65,7 @@ def read_config(source: str | Path, revision: str = "main") -> BertConfig:
         given, _ = BertConfig.get_config_dict(str(source), revision=revision)
     if not given:
         raise CheckpointError(f"{source} {found}; its config.json says nothing")
-    if (kind := given.get("model_type")) != "bert":
+    if (kind := given.get("model_type", "bert")) != "bert":  # the first releases do not say
         raise CheckpointError(
             f"{source} holds a model of type {kind!r}, expected 'bert': the models here are BERT's encoder with "
             "other masks"
@@ -89,7 +89,7 @@ def _wrong(given: Mapping[str, Any]) -> Iterator[str]:
     for name in ("layer_norm_eps", "initializer_range"):
         if not _is_number(value := given.get(name, 1.0)) or not value > 0:
             yield f"{name} is {value!r}, expected a number above 0"
-    padding, words = given.get("pad_token_id"), given.get("vocab_size", math.inf)
+    padding, words = given.get("pad_token_id"), given.get("vocab_size") or math.inf
     if padding is not None and not (type(padding) is int and 0 <= padding < words):
         yield f"pad_token_id is {padding!r}, expected a token's number, from 0 to vocab_size - 1"
     for name, plain in _PLAIN.items():

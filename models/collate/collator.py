@@ -24,8 +24,13 @@ _VIEWS = {
     "syntax": (*FINE, "word_index", *SYNTAX, "sentence_index"),
     "coarse": (*FINE, *COARSE, "coarse_index"),
 }
-_DATASETS = {"none": DATASETS, "mlm": DATASETS, "nsp": ("pretrain",), "regress": ("classify",)}
-"""Tasks of datasets that a model's task reads, where it is not the one of its name."""
+_DATASETS = {
+    "none": DATASETS,
+    "mlm": tuple(name for name in DATASETS if name != "choice"),  # whose rows are all choices end to end
+    "nsp": ("pretrain",),
+    "regress": ("classify",),
+}
+"""Tasks of datasets that a model's task reads, the usual one first, where it is not the one of its name."""
 
 
 class Reads(Protocol):
@@ -99,13 +104,18 @@ class Collator:
         """The column whose lengths are those of sequences, for batches of like lengths (`models.collate.buckets`)."""
         return "tree_ids" if self.group == "tree" else "input_ids"
 
+    @property
+    def datasets(self) -> tuple[str, ...]:
+        """Tasks of datasets whose rows it reads, the usual one first."""
+        return _DATASETS.get(self.task, (self.task,))
+
     def check_dataset(self, metadata: Mapping[str, Any]) -> None:
         """Raise BatchError where a dataset of this metadata (`Split.metadata`) holds rows of another task."""
-        expected, found = _DATASETS.get(self.task, (self.task,)), metadata.get("task")
-        if found not in expected:
+        found = metadata.get("task")
+        if found not in self.datasets:
             raise BatchError(
-                f"task {self.task!r} learns from rows of task {' or '.join(expected)}, the dataset's are of {found!r}: "
-                "preprocess the corpus for the task"
+                f"task {self.task!r} learns from rows of task {' or '.join(self.datasets)}, the dataset's are of "
+                f"{found!r}: preprocess the corpus for the task"
             )
 
     def _needed(self) -> tuple[str, ...]:

@@ -210,9 +210,10 @@ def _rows(recipe: Recipe, ranks: Ranks) -> int:
 
 
 def _check_first(collator: Collator, split: Split) -> None:
-    """Raise RecipeError where no batch can be made of a split's first rows; those of a dataset are alike, one segment
-    or two."""
+    """Raise RecipeError where no batch can be made of a split's first rows; those of a dataset are alike, of one task,
+    one segment or two."""
     try:
+        collator.check_dataset(split.metadata)
         collator(next(split.chunks(_ROWS_AT_ONCE)))
     except ValueError as error:
         raise RecipeError(f"{split.name}: {error}") from error
@@ -221,15 +222,13 @@ def _check_first(collator: Collator, split: Split) -> None:
 def check_rows(recipe: Recipe, metadata: Mapping[str, Any]) -> None:
     """Raise RecipeError where the dataset's rows are not of the task, have values for classes or the reverse, or labels
     of another scheme than that of `scores`."""
-    try:
-        Collator(task=recipe.task).check_dataset(metadata)
-    except BatchError:
-        found = metadata.get("task")
+    expected, found = Collator(task=recipe.task).datasets, metadata.get("task")
+    if found not in expected:
         fits = found if found in TASK_NAMES else "mlm"
         raise RecipeError(
             f"task: the dataset's rows are of task {found!r}, the recipe's task is {recipe.task!r}: write task: "
-            f"{fits}, or preprocess the corpus for {recipe.task!r}"
-        ) from None
+            f"{fits}, or preprocess the corpus for {expected[0]!r}"
+        )
     names = metadata.get("labels")
     if recipe.task == "regress" and names:
         raise RecipeError(

@@ -40,8 +40,8 @@ class Data(Section):
     """What is read."""
 
     folder: list[Source]
-    """Folder of the dataset; or a list, also of `{folder, weight}`: rows mixed by weight. For `mlm` tasks may
-    differ (seq2seq goes with its like alone; rows of choice are whole questions, longer than `max_length`)."""
+    """Folder of the dataset; or a list, also of `{folder, weight}`: rows mixed by weight; for `mlm` of several tasks, but
+    seq2seq goes with its like alone."""
     split: str = "train"
     """The split that is learned from."""
     dev: str | None = None

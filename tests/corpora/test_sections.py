@@ -6,7 +6,7 @@ import pytest
 import yaml
 
 from corpora import sections
-from corpora.sections import parse_yaml
+from corpora.sections import SettingsError, parse_yaml, read_yaml
 
 
 @pytest.mark.parametrize(
@@ -17,6 +17,8 @@ from corpora.sections import parse_yaml
         ("a: {b: [1:30]}", "1:30 is 90 in YAML 1.1: write 90"),
         ("rate: 1:30.5", r"1:30.5 is 90.5 in YAML 1.1"),
         ("010: a", "010 is 8"),
+        ("a: 0_", "0_ is 0 in YAML 1.1: write 0 "),
+        ("a: 0__1", "0__1 is 1 in YAML 1.1: write 1 "),
     ],
 )
 def test_a_number_that_is_read_otherwise_than_it_looks_is_refused(text, says):
@@ -28,6 +30,17 @@ def test_other_numbers_and_words_are_as_they_were():
     text = "[0, 10, 0x10, 0b11, 1_000, 0.5, 00.5, -3, '010', '1:30', a:b, s3://a:80/b, 09, 1e-4]"
     found = [0, 10, 16, 3, 1000, 0.5, 0.5, -3, "010", "1:30", "a:b", "s3://a:80/b", "09", "1e-4"]
     assert parse_yaml(text) == found
+
+
+@pytest.mark.parametrize(
+    "value", ["!!int 'a:b'", "!!int ''", "!!float x", "!!bool x", "!!timestamp x", "2020-13-45", "9" * 5000]
+)
+def test_a_value_that_is_none_of_its_kind_is_refused(value, tmp_path):
+    with pytest.raises(yaml.YAMLError, match="a value that is none of its kind"):
+        parse_yaml(f"a: {value}")
+    (tmp_path / "recipe.yaml").write_text(f"a: {value}")
+    with pytest.raises(SettingsError, match=r"^recipe .*recipe\.yaml is not valid YAML: "):
+        read_yaml(tmp_path / "recipe.yaml", "recipe")
 
 
 def test_aliases_are_followed_but_do_not_blow_up(monkeypatch):

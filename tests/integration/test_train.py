@@ -93,7 +93,7 @@ def test_killed_at_random_steps_it_ends_in_the_same_bits(home: Path, tmp_path: P
     subprocess.run([*COMMAND, "pretrain", whole], cwd=home, capture_output=True, check=True)
     draw = random.Random(kills)
     out, died = part.parent / "out", []
-    for step in sorted(draw.sample(range(1, STEPS - 2), kills)):
+    for step in sorted(draw.sample(range(1, STEPS - 2), kills + 1)):  # one may come too late
         with (tmp_path / "log").open("wb") as log:
             words = ("pretrain", part, "--set", f"workers={draw.randint(0, 1)}")
             process = ready().start(words, home, log, log)
@@ -106,7 +106,7 @@ def test_killed_at_random_steps_it_ends_in_the_same_bits(home: Path, tmp_path: P
         if process.poll() is None:
             process.kill()
         died.append(process.wait())
-    assert died.count(-signal.SIGKILL) >= kills - 1, (tmp_path / "log").read_text()
+    assert died.count(-signal.SIGKILL) >= kills, (tmp_path / "log").read_text()
     done = treegraft("pretrain", part, cwd=home)
     assert done.returncode == 0, done.stderr
     assert "going on after step" in done.stderr

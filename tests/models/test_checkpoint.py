@@ -370,6 +370,7 @@ def changed(saved, folder, config=None, weights=None):
         ({"hidden_act": "nope"}, "nope"),
         ({"hidden_dropout_prob": 2.0}, "dropout probability"),
         ({"vocab_size": 0}, "vocab_size is 0"),
+        ({"vocab_size": None, "pad_token_id": 0}, "is no checkpoint.*vocab_size"),
         ({"pad_token_id": 10**6}, "pad_token_id is 1000000"),
         ({"pad_token_id": -7}, "pad_token_id is -7"),
         ({"id2label": "x"}, "is no checkpoint"),
@@ -423,6 +424,15 @@ def test_switches_of_calls_are_no_business_of_a_file(switch, saved, tmp_path):
 def test_weights_that_are_none_are_one_error(weights, saved, tmp_path):
     with pytest.raises(CheckpointError, match=r"weights of .* cannot be read"):
         checkpoint.load(changed(saved, tmp_path, weights=weights))
+
+
+def test_a_config_of_the_first_releases(saved, tmp_path):
+    changed(saved, tmp_path)
+    config = json.loads((tmp_path / "config.json").read_text())
+    (tmp_path / "config.json").write_text(json.dumps({k: v for k, v in config.items() if k != "model_type"}))
+    batch = fine_batch([9, 7])
+    expected = checkpoint.load(saved)(batch).logits["mlm"]
+    assert torch.equal(checkpoint.load(tmp_path)(batch).logits["mlm"], expected)
 
 
 def test_code_in_a_checkpoint_is_not_run_nor_asked_about(tmp_path, monkeypatch):

@@ -152,6 +152,8 @@ def test_settings_that_make_no_sense(chosen: dict[str, object], message: str) ->
 def test_a_dataset_of_another_task() -> None:
     Collator(None, "regress").check_dataset({"task": "classify"})
     Collator(None, "mlm").check_dataset({"task": "seq2seq"})
+    with pytest.raises(BatchError, match=r"'mlm' learns from rows of task pretrain or .*'choice'"):
+        Collator(None, "mlm").check_dataset({"task": "choice"})
     with pytest.raises(BatchError, match=r"'tag' learns from rows of task tag.*'pretrain'"):
         Collator(None, "tag").check_dataset({"task": "pretrain"})
 

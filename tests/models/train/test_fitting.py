@@ -58,6 +58,15 @@ def test_masked_tokens_are_learned_from_datasets_of_several_tasks(datasets, tmp_
     assert (out / "model").is_dir()
 
 
+def test_whole_questions_are_not_mixed_with_rows(datasets, tmp_path):
+    keys = {"task": "mlm", "optim": {"lr": 1e-3, "steps": 2}}
+    keys["data"] = {"folder": [str(datasets["classify"]), str(datasets["choice"])]}
+    with pytest.raises(
+        RecipeError, match=r"learns from rows of task pretrain or .*, the dataset's are of 'choice'"
+    ):
+        run(tmp_path, **keys)
+
+
 def test_coarse_tokens_count_where_they_are_read(datasets, tmp_path):
     folder = rewritten(datasets["classify"], tmp_path / "swapped")
     path = folder / "coarse_tokens.txt"

@@ -397,6 +397,12 @@ def test_other_data_under_the_same_recipe_is_refused(datasets, tmp_path):
         ("pretrain", "pretrain", {"model": "kbert"}, "its tasks: mlm, classify, regress, tag, choice"),
         ("tag", "classify", {}, "of task 'classify', the recipe's task is 'tag': write task: classify, or"),
         ("classify", "seq2seq", {}, "write task: mlm, or"),
+        (
+            "mlm",
+            "choice",
+            {},
+            "'choice', the recipe's task is 'mlm': write task: choice, or preprocess the corpus for 'pre",
+        ),
         ("mlm", "pretrain", {"masking": {"rat": 0.1}}, "masking.rat: unknown key; did you mean 'rate'?"),
         ("mlm", "pretrain", {"masking": {"rate": 7}}, "rate"),
         ("mlm", "pretrain", {"kinds": {"seq2seq": 1}}, "kinds are those of unilm"),
