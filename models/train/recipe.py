@@ -40,8 +40,8 @@ class Data(Section):
     """What is read."""
 
     folder: list[Source]
-    """Folder of the dataset; or a list, also of `{folder, weight}`: rows mixed by weight; for `mlm` of several tasks, but
-    seq2seq goes with its like alone."""
+    """Folder of the dataset; or a list, also of `{folder, weight}`: rows mixed by weight (`mlm`: of any tasks that it
+    reads, but seq2seq goes with its like alone)."""
     split: str = "train"
     """The split that is learned from."""
     dev: str | None = None
