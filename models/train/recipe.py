@@ -40,8 +40,8 @@ class Data(Section):
     """What is read."""
 
     folder: list[Source]
-    """Folder of the dataset; or a list, also of `{folder, weight}`: rows mixed by weight (`mlm`: of any tasks that it
-    reads, but seq2seq goes with its like alone)."""
+    """Folder of the dataset; or a list, also of `{folder, weight}`: rows mixed by weight (for `mlm` tasks may
+    differ, but seq2seq goes with its like alone)."""
     split: str = "train"
     """The split that is learned from."""
     dev: str | None = None
@@ -146,8 +146,8 @@ class Recipe(Section):
     model: ModelName
     """Which system."""
     task: TaskName
-    """What is learned: masked tokens (`mlm`), next sentences (`nsp`), or both (`pretrain`); else what the dataset's
-    rows are labelled for. Targets of seq2seq rows are learned by `model: unilm` under `task: mlm`."""
+    """What is learned: masked tokens (`mlm`, of any rows but those of choice), next sentences (`nsp`), or both
+    (`pretrain`); else what the rows are labelled for. `mlm` by `model: unilm` learns the targets of seq2seq rows."""
     options: dict[str, Any] = {}
     """Options of the model, switches of ablations; default: those that `init` was saved with, but for `lm`. kbert:
     `graph`, `soft_positions`, `visible_matrix`; unilm: `lm`, `types`, `smoothing` (of labels; the paper's 0.1 for
