@@ -6,7 +6,9 @@ cure; and a missing column would be a bare KeyError. Here both say what to do.
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterable, Mapping, Sequence
+from itertools import zip_longest
 from typing import Any
 
 import torch
@@ -186,19 +188,41 @@ def label_names(id2label: Mapping[Any, str] | None) -> list[str] | None:
 
 
 def check_labels(labels: Sequence[str], classes: int, names: Sequence[str] | None) -> None:
-    """Raise BatchError where a dataset's labels are not those of a model's head, in their order.
+    """Raise BatchError where a dataset's labels are not those of a model's head, in their order: numbers would mean
+    other classes.
 
     `names`: of the head's `classes`; None where they have none, so that there is but their number to compare.
     """
-    cure = "load it with the dataset's (labels=split.metadata[\"labels\"]), or take a dataset of the model's"
     theirs = [str(label) for label in labels]
-    if len(theirs) != classes:
-        raise BatchError(
-            f"the dataset has {len(theirs)} labels ({', '.join(theirs[:5])}, ...), the model's head {classes}: {cure}"
-        )
-    for number, (one, other) in enumerate(zip(theirs, names or theirs, strict=True)):
-        if one != other:
-            why = " (the same labels in another order)" if names and sorted(names) == sorted(theirs) else ""
+    learn = 'fine-tune a model on this one (in Python load it with labels=split.metadata["labels"])'
+    if names is None:
+        if len(theirs) != classes:
             raise BatchError(
-                f"of the labels number {number} is {one!r} in the dataset, {other!r} in the model's head{why}: {cure}"
+                f"the dataset has {len(theirs)} labels ({few(theirs)}), the model's head {classes} without names: take "
+                f"a dataset of as many, or {learn}"
             )
+        return
+    pairs = enumerate(zip_longest(map(repr, theirs), map(repr, names), fillvalue="none"))
+    differ = next(((number, *pair) for number, pair in pairs if pair[0] != pair[1]), None)
+    if differ is None:
+        return
+    number, here, there = differ
+    strange = [label for label in theirs if label not in names]
+    cure = (
+        f"{strange[0]!r} is none of the model's: take a dataset of its labels"
+        if strange
+        else (
+            f"write `encode.labels: {json.dumps(list(names), ensure_ascii=False)}` in the dataset's config and run "
+            "`treegraft encode` again, so that numbers mean the same"
+        )
+    )
+    own = "the same labels in another order" if sorted(names) == sorted(theirs) else classes
+    raise BatchError(
+        f"of the labels number {number} is {here} in the dataset ({len(theirs)}: {few(theirs)}), {there} in the "
+        f"model's head ({own}: {few(names)}): {cure}, or {learn}"
+    )
+
+
+def few(names: Sequence[str]) -> str:
+    """The first of these names, for a message."""
+    return ", ".join(names[:5]) + (", ..." if len(names) > 5 else "")

@@ -111,14 +111,15 @@ def _read_classes(name: str) -> Any:
     return read
 
 
-def _score_classes(table: pa.Table, metadata: Mapping[str, Any], options: Options) -> Result:
-    gold, predicted = table["label"].to_numpy(), table["predicted"].to_numpy()
+def _score_classes(predictions: pa.Table, metadata: Mapping[str, Any], options: Options) -> Result:
+    gold, predicted = predictions["label"].to_numpy(), predictions["predicted"].to_numpy()
     # The classes of next sentence prediction have no names.
     names = metadata.get("labels") or list(map(str, range(int(max(gold.max(), predicted.max())) + 1)))
-    shown = table
+    shown = predictions
     for column, values in (("label", gold), ("predicted", predicted)):
         shown = shown.set_column(shown.column_names.index(column), column, named(names, values))
-    tables, remarks = {"classes": class_table(gold, predicted, names)}, one_class(gold, predicted, names)
+    table, remarks = class_table(gold, predicted, names), one_class(gold, predicted, names)
+    tables = {"classes": table} if table else {}
     return Result(class_scores(gold, predicted), shown, tables, remarks=remarks)
 
 

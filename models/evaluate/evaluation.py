@@ -10,7 +10,7 @@ from typing import Any, Literal
 
 from corpora import files
 from models.bert import Bert
-from models.bert_batch import BatchError
+from models.bert_batch import BatchError, label_names
 from models.collate.collator import Collator
 from models.evaluate.choices import CHOICE
 from models.evaluate.classes import CLASSIFY, NSP, REGRESS
@@ -65,7 +65,8 @@ def evaluate(
         result = evaluate(model, split)
         result.scores["accuracy"]
 
-    Every row counts once, on any number of ranks; the scores are every rank's, all else is the first one's.
+    Every row counts once, on any number of ranks; the scores are every rank's, all else is the first one's. Rows
+    without a label are predicted, and count in no score; where none has one there is no score, and no loss.
 
     Args:
         model: on its device; its task says what is measured. Not wrapped for several processes.
@@ -81,7 +82,8 @@ def evaluate(
     measure, ranks = _measure(model), ranks or Ranks()
     options, collator = options or Options(), collator or Collator.of(model)
     collator.check_dataset(split.metadata)
-    measure.check(split.metadata, options)
+    metadata = _named(model, split.metadata)
+    measure.check(metadata, options)
     found = predict(
         model,
         split,
@@ -97,12 +99,13 @@ def evaluate(
     result, error = Result({}, found.table), None
     if ranks.first:
         try:
-            result = measure.score(found.table, split.metadata, options)
+            result = measure.score(found.table, metadata, options)
         except ValueError as raised:
             error = raised
     ranks.together(error)
-    scores: Scores = {**ranks.gather(result.scores)[0], **found.losses}
-    return dataclasses.replace(result, scores=scores)
+    scores: Scores = ranks.gather(result.scores)[0]
+    # Of rows without a label there may be a loss all the same: AMBERT's two [CLS] agree about any row.
+    return dataclasses.replace(result, scores={**scores, **found.losses} if scores else {})
 
 
 def write(
@@ -128,6 +131,14 @@ def write(
         rules = {"rules": result.rules} if result.rules else {}
         body = _finite({**(facts or {}), **rules, "scores": result.scores, **result.tables})
         file.write(json.dumps(body, ensure_ascii=False, indent=2, allow_nan=False).encode() + b"\n")
+
+
+def _named(model: Bert, metadata: Mapping[str, Any]) -> Mapping[str, Any]:
+    """The dataset's metadata, with the model's labels where no row of it has one: what is predicted has a name."""
+    if model.task.name not in ("classify", "tag") or metadata.get("labels"):
+        return metadata
+    plain = [f"LABEL_{number}" for number in range(model.config.num_labels)]
+    return {**metadata, "labels": label_names(model.config.id2label) or plain}
 
 
 def _measure(model: Bert) -> Measure:

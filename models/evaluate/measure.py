@@ -55,12 +55,14 @@ class Measure:
         read: (output, batch, rows, options) -> the batch's predictions, a table row for each of the rows.
         score: (predictions of all rows in the dataset's order, the dataset's metadata, options) -> `Result`.
         check: (the dataset's metadata, options) -> None; raises BatchError where the options are not for the dataset.
+        known: rows -> bool[N], those that have a label, where the labels of a batch do not tell; None: they do.
     """
 
     columns: tuple[str, ...]
     read: Callable[[Output, Batch, Rows, Options], pa.Table]
     score: Callable[[pa.Table, Mapping[str, Any], Options], Result]
     check: Callable[[Mapping[str, Any], Options], None] = lambda metadata, options: None
+    known: Callable[[Rows], Array] | None = None
 
 
 def logits(output: Output, name: str) -> Tensor:

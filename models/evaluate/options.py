@@ -16,8 +16,8 @@ class Options(Section):
     max_answer_length: Count = 30
     """`span`: most tokens of an answer. CMRC 2018 has long ones: 256."""
     threshold: float = 0.0
-    """`span`: of questions that may have none (SQuAD 2.0), no answer is given where "none" scores higher than the best
-    answer by more than this."""
+    """`span`: of questions that may have none (SQuAD 2.0, and test sets without any known answer), no answer is given
+    where "none" scores higher than the best answer by more than this."""
     script: Script | None = None
     """`span`: whose rules compare an answer with the gold ones. Default: by the language."""
     scheme: Scheme | None = None

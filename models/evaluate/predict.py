@@ -40,7 +40,8 @@ class Predictions:
 
     Attributes:
         table: what the measure read, a row for each row of the split, by `number`.
-        losses: `loss` and its parts where there are several, means over all predictions; in every process.
+        losses: `loss` and its parts where there are several, means over all predictions that have a label; in every
+            process.
     """
 
     table: pa.Table
@@ -82,6 +83,9 @@ def predict(
         for batch, rows in in_order(
             model, split, apart, divided(batch_size, ranks), grouping, ranks, workers
         ):
+            if measure.known is not None:
+                known = torch.from_numpy(measure.known(rows)).to(batch["row_weight"].device)
+                batch = {**batch, "row_weight": batch["row_weight"] * known}
             with torch.autocast(model.device.type, torch.bfloat16, enabled=precision == "bf16"):
                 output = model(batch)
             losses.add(output)

@@ -3,7 +3,8 @@
 An answer is a run of at most `max_answer_length` tokens of the text, one of which at least has most context in this
 window; its score is start logit plus stop logit, and the best of all windows counts (Devlin et al. 2019,
 sections 4.2 and 4.3). "None" scores the two logits of [CLS], the lowest of all windows, and beats the best answer
-where it is higher by more than the threshold.
+where it is higher by more than the threshold, in splits with questions that have no answer; and in those of which
+nothing is known, neither answers nor that there is none, as of a test set.
 
 BERT's released code differs twice. It pairs the 20 best starts with the 20 best stops; here every pair is looked at.
 And there the first token must have most context, so a long answer that such a window does not hold whole can never be
@@ -23,6 +24,7 @@ from typing import Any
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 import torch
 from numpy.typing import ArrayLike
 from torch import Tensor
@@ -125,6 +127,12 @@ def _read(output: Output, batch: Batch, rows: Rows, options: Options) -> pa.Tabl
     )
 
 
+def _known(answers: pa.Array, impossible: Array) -> Array:
+    """bool[N]: whether there are gold answers, or it is known that there is none. Windows without an answer have the
+    same labels as unlabelled ones, so these do not tell."""
+    return (np.asarray(pc.list_value_length(answers)) > 0) | impossible
+
+
 def _square(values: Array, offsets: Ints, fill: Any) -> Tensor:
     """Values of rows, end to end, as [B, T]."""
     lengths = np.diff(offsets)
@@ -137,9 +145,10 @@ def _score(table: pa.Table, metadata: Mapping[str, Any], options: Options) -> Re
     questions = best_of_windows(table, _BEST)
     none_scores, answers = questions["none_score"].to_numpy(), questions["answer"].to_pylist()
     gold, impossible = questions["answers"].to_pylist(), questions["is_impossible"].to_numpy()
-    silent = (none_scores > options.threshold) & impossible.any()  # in SQuAD 1.1 and CMRC "none" is no answer
+    known = np.flatnonzero(_known(questions["answers"], impossible))
+    may_be_none = impossible.any() or not len(known)  # in SQuAD 1.1 and CMRC "none" is no answer
+    silent = (none_scores > options.threshold) & may_be_none
     given = ["" if none else answer for none, answer in zip(silent.tolist(), answers, strict=True)]
-    known = np.flatnonzero(impossible | np.array([len(texts) > 0 for texts in gold]))
     script = options.script or script_of([text for row in gold for text in row])
     scores = answer_scores(
         [gold[i] for i in known], [answers[i] for i in known], none_scores[known], script, options.threshold
@@ -149,6 +158,9 @@ def _score(table: pa.Table, metadata: Mapping[str, Any], options: Options) -> Re
         odds = np.nan_to_num(none_scores)  # JSON has no infinity
         files[NO_ANSWER] = dict(zip(questions["id"].to_pylist(), odds.tolist(), strict=True))
     rules = options.model_dump(include=set(HEEDED["span"])) | {"script": script}
+    for name, applied in (("threshold", may_be_none), ("script", len(known))):
+        if not applied:
+            del rules[name]
     return Result(scores, _shown(questions, given), files=files, rules=rules, main=("f1", "exact", "loss"))
 
 
@@ -264,4 +276,5 @@ SPAN = Measure(
     ),
     _read,
     _score,
+    known=lambda rows: _known(rows.texts["answers"], rows.scalars["is_impossible"].astype(np.bool_)),
 )

@@ -22,7 +22,7 @@ import pyarrow as pa
 from corpora.ragged import Ints
 from corpora.schema import IGNORED_LABEL
 from corpora.trunk import Ragged
-from models.bert_batch import Batch, BatchError
+from models.bert_batch import Batch, BatchError, few
 from models.evaluate.classes import one_class
 from models.evaluate.measure import (
     Measure,
@@ -73,9 +73,8 @@ def check_scheme(labels: Sequence[str], scheme: str | None) -> None:
     else:
         return
     fits = scheme_of(labels)
-    shown = ", ".join(labels[:5]) + (", ..." if len(labels) > 5 else "")
     raise BatchError(
-        f"scores.scheme is {scheme}, the dataset's labels are {shown}: {why}; "
+        f"scores.scheme is {scheme}, the labels are {few(labels)}: {why}; "
         + (f"they are of {fits}: write that, or drop scores.scheme" if fits else "drop scores.scheme")
     )
 
@@ -194,7 +193,7 @@ def _score(table: pa.Table, metadata: Mapping[str, Any], options: Options) -> Re
     (gold, offsets), (predicted, _) = sides
     known = gold != IGNORED_LABEL
     scores = {"accuracy": float((gold == predicted)[known].mean())} if known.any() else {}
-    tables = {}
+    tables: dict[str, list[dict[str, Any]]] = {}
     shown = table
     for name, side in zip(("labels", "predicted"), sides, strict=True):
         column = pa.ListArray.from_arrays(pa.array(offsets, pa.int32()), named(names, side.values))
@@ -202,8 +201,9 @@ def _score(table: pa.Table, metadata: Mapping[str, Any], options: Options) -> Re
     if scheme is not None:
         labelled = np.array([row is not None and None not in row for row in shown["labels"].to_pylist()])
         rows = shown.filter(pa.array(labelled))
-        more, tables["types"] = tag_scores(rows["labels"].to_pylist(), rows["predicted"].to_pylist(), scheme)
+        more, types = tag_scores(rows["labels"].to_pylist(), rows["predicted"].to_pylist(), scheme)
         scores |= more
+        tables |= {"types": types} if types else {}
         shown = shown.append_column("entities", _entities(shown, scheme))
     rules = {"scheme": scheme} if scheme else {}
     return Result(scores, shown, tables, rules=rules, remarks=one_class(gold, predicted, names, "tokens"))

@@ -11,7 +11,7 @@ import numpy as np
 from torch import Tensor
 
 from models.bert import Bert
-from models.bert_batch import BatchError
+from models.bert_batch import BatchError, few
 from models.collate.buckets import Buckets
 from models.collate.collator import Collator
 from models.collate.kinds import Kinds
@@ -225,6 +225,8 @@ def check_rows(recipe: Recipe, metadata: Mapping[str, Any]) -> None:
     expected, found = Collator(task=recipe.task).datasets, metadata.get("task")
     if found not in expected:
         fits = found if found in TASK_NAMES else "mlm"
+        if found == "classify" and not metadata.get("labels"):  # scores have no names
+            fits = "regress if its rows have scores"
         raise RecipeError(
             f"task: the dataset's rows are of task {found!r}, the recipe's task is {recipe.task!r}: write task: "
             f"{fits}, or preprocess the corpus for {expected[0]!r}"
@@ -232,9 +234,8 @@ def check_rows(recipe: Recipe, metadata: Mapping[str, Any]) -> None:
     names = metadata.get("labels")
     if recipe.task == "regress" and names:
         raise RecipeError(
-            f"task: regress learns scores, the dataset's rows have classes ({', '.join(names[:5])}"
-            f"{', ...' if len(names) > 5 else ''}): write task: classify, or preprocess the corpus with input.score: "
-            "true"
+            f"task: regress learns scores, the dataset's rows have classes ({few(names)}): write task: classify, or "
+            "preprocess the corpus with input.score: true"
         )
     if recipe.task == "classify" and not names:
         raise RecipeError(

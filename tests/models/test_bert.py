@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+
 import numpy as np
 import pytest
 import torch
@@ -235,14 +237,27 @@ def test_a_dataset_of_another_vocabulary_or_labels_is_refused():
     model.check_dataset({"vocab_size": 120, "labels": LABELS})
     with pytest.raises(BatchError, match="vocab_size is 121, the checkpoint's vocabulary has 120"):
         model.check_dataset({"vocab_size": 121})
-    with pytest.raises(BatchError, match="2 labels"):
-        model.check_dataset({"vocab_size": 120, "labels": ["a", "b"]})
-    with pytest.raises(BatchError, match=r"number 2 is 'd' in the dataset, 'c' in the model's head: load it"):
-        model.check_dataset({"vocab_size": 120, "labels": ["a", "b", "d"]})
-    with pytest.raises(
-        BatchError, match=r"number 0 is 'b' in the .* 'a' .*same labels in another order.*labels=split"
+    for labels, says in (
+        (["a", "b"], "number 2 is none in the dataset (2: a, b), 'c' in the model's head (3: a, b, c)"),
+        (["c"], "number 0 is 'c' in the dataset (1: c), 'a' in the model's head (3: a, b, c)"),
+        (
+            ["b", "a", "c"],
+            "number 0 is 'b' in the dataset (3: b, a, c), 'a' in the model's head (the same labels in",
+        ),
     ):
-        model.check_dataset({"vocab_size": 120, "labels": ["b", "a", "c"]})
+        with pytest.raises(BatchError, match=re.escape(says)) as raised:
+            model.check_dataset({"vocab_size": 120, "labels": labels})
+        cure, python = str(raised.value).split(" again, so that numbers mean the same, or ")
+        assert (
+            """): write `encode.labels: ["a", "b", "c"]` in the dataset's config and run `treegraft encode`"""
+            in cure
+        )
+        assert "fine-tune" in python and "labels=split.metadata" in python
+    for labels in (["a", "b", "d"], ["a", "b", "c", "d"]):
+        with pytest.raises(
+            BatchError, match="'d' is none of the model's: take a dataset of its labels, or fine-tune"
+        ):
+            model.check_dataset({"vocab_size": 120, "labels": labels})
 
 
 def test_of_classes_without_names_the_number_is_compared():

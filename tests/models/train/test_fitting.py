@@ -112,6 +112,8 @@ def test_classes_and_scores_are_two_tasks(datasets, tmp_path):
     keys = classifying(rewritten(datasets["classify"], tmp_path / "none", none))
     with pytest.raises(RecipeError, match="write task: regress if its rows have scores"):
         run(tmp_path / "classes", **keys)
+    with pytest.raises(RecipeError, match="task is 'tag': write task: regress if its rows have scores, or"):
+        run(tmp_path / "other", **keys | {"task": "tag"})
     with pytest.raises(RecipeError, match="task: tag learns labels"):
         run(
             tmp_path / "tags",
@@ -235,9 +237,11 @@ def test_a_split_without_labels_is_not_learned_from(datasets, tmp_path, model):
     assert not (tmp_path / "out").exists()
 
 
-def test_looks_at_rows_without_labels_say_why_they_are_empty(datasets, tmp_path):
+@pytest.mark.parametrize("model", ["bert", "ambert"])
+def test_looks_at_rows_without_labels_say_why_they_are_empty(datasets, tmp_path, model):
+    """Also where both [CLS] of AMBERT agree, which is a loss and no score."""
     folder = unlabelled(datasets["classify"], tmp_path / "data", "dev")
-    keys = classifying(folder, dev="dev")
+    keys = classifying(folder, dev="dev") | {"model": model}
     with pytest.raises(RecipeError, match=rf"best: no row of {folder} \(dev\) has a label"):
         run(tmp_path / "best", **keys, best="accuracy")
     assert not (tmp_path / "best/out").exists()
