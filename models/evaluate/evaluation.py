@@ -137,7 +137,7 @@ def _named(model: Bert, metadata: Mapping[str, Any]) -> Mapping[str, Any]:
     """The dataset's metadata, with the model's labels where no row of it has one: what is predicted has a name."""
     if model.task.name not in ("classify", "tag") or metadata.get("labels"):
         return metadata
-    plain = [f"LABEL_{number}" for number in range(model.config.num_labels)]
+    plain = [f"LABEL_{number}" for number in range(len(model.config.id2label or ()))]
     return {**metadata, "labels": label_names(model.config.id2label) or plain}
 
 
