@@ -36,6 +36,12 @@ Overwrite = Annotated[
         "--overwrite", help="Begin anew: delete what a run left in the folder, once all could be opened."
     ),
 ]
+To = Annotated[
+    str | None,
+    typer.Option(
+        help="Folder for what is found, instead of one in OUT, where it takes the last one's place."
+    ),
+]
 
 
 @app.command()
@@ -126,6 +132,7 @@ def evaluate_(
         str | None, typer.Option(help="span: squad or cmrc, whose script compares answers.")
     ] = None,
     scheme: Annotated[str | None, typer.Option(help="tag: BIO, BIOES, BILOU or IOB1.")] = None,
+    to: To = None,
 ) -> None:
     """Scores of a trained model on a split, and its predictions.
 
@@ -148,11 +155,14 @@ def evaluate_(
 
     Of masked tokens predictions.jsonl shows each with the 5 best in its place, in the first 1,000 rows.
 
+    The model's options are those that it was trained with. A switch can be turned for an evaluation alone, and its
+    scores kept beside the others: --set options.visible_matrix=false --to out/unmasked.
+
     Rows are read as many at a time as a piece of a step has (`batch`; --set batch.rows=64), which changes no score.
     """
     need_torch()
     from models.train.evaluating import run
-    from models.train.reading import load_recipe
+    from models.train.reading import load_recipe, switched
     from models.train.screen import make_page
 
     quiet()
@@ -169,6 +179,8 @@ def evaluate_(
             split,
             model,
             make_page(),
+            switched(set_ or ()),
+            to,
         )
 
 
@@ -203,6 +215,7 @@ def generate_(
         int, typer.Option(min=0, help="No so many tokens in a row occur twice in a text; 0: they may.")
     ] = 0,
     n_best: Annotated[int, typer.Option(min=1, help="Texts that are written of a row, the best ones.")] = 1,
+    to: To = None,
 ) -> None:
     """Texts that a trained UniLM writes for the sources of a split, and their ROUGE and BLEU.
 
@@ -232,7 +245,7 @@ def generate_(
     """
     need_torch()
     from models.train.generating import run
-    from models.train.reading import load_recipe
+    from models.train.reading import load_recipe, switched
     from models.train.screen import make_page, make_screen
 
     quiet()
@@ -246,7 +259,8 @@ def generate_(
     }
     said, err = make_page(), make_screen(stderr=True)
     with torch_said():
-        run(load_recipe(recipe, set_ or (), out), split, model, settings, said, err)
+        read = load_recipe(recipe, set_ or (), out)
+        run(read, split, model, settings, said, err, switched(set_ or ()), to)
 
 
 @app.command("recipe")

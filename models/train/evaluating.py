@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -24,13 +24,22 @@ from models.train.recipe import Recipe
 from models.train.trained import asked, fitting, other_kinds, shown, trained
 
 
-def run(recipe: Recipe, split: str | None, model: str | None, console: Console) -> Result:
-    """Evaluate a recipe's trained model, or another, by its `scores`, and write `eval-<split>` in the recipe's `out`.
+def run(
+    recipe: Recipe,
+    split: str | None,
+    model: str | None,
+    console: Console,
+    switches: Collection[str] = (),
+    to: str | None = None,
+) -> Result:
+    """Evaluate a recipe's trained model, or another, by its `scores`, and write what is found.
 
     Args:
         split: default: the recipe's `data.dev`.
         model: folder of a model instead of the recipe's own `out/model`.
         console: where scores are shown, by the first of several processes.
+        switches: options of the recipe that hold whatever the model was trained with (`models.train.trained`).
+        to: folder for scores and predictions; default: `eval-<split>` in the recipe's `out`.
 
     Raises:
         RecipeError: no split is named; there is no trained model; model and dataset do not fit; or what `open_split`
@@ -38,7 +47,7 @@ def run(recipe: Recipe, split: str | None, model: str | None, console: Console) 
     """
     wanted = asked(recipe, split, model)
     with joined(recipe.threads, recipe.deterministic) as ranks:
-        loaded, switched = trained(recipe, wanted)
+        loaded, unlike = trained(recipe, wanted, switches)
         loaded.to(ranks.device)
         metadata = open_split(wanted.folder, wanted.split, ("id",)).metadata
         with fitting():
@@ -64,9 +73,9 @@ def run(recipe: Recipe, split: str | None, model: str | None, console: Console) 
                 "rows": rows.rows,
             }
             facts |= {"options": options_of(loaded), "precision": recipe.precision}
-            out = str(Path(recipe.out) / f"eval-{wanted.split}")
+            out = to or str(Path(recipe.out) / f"eval-{wanted.split}")
             write(result, out, facts)
-            unlike = [line for line in (switched, other_kinds(loaded, collator, wanted.source)) if line]
+            unlike += other_kinds(loaded, collator, wanted.source)
             for told in _lines(result, rows, out, wanted.source, unlike):
                 console.print(told, soft_wrap=isinstance(told, str))
     return result

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Collection, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -49,14 +49,18 @@ def run(
     settings: dict[str, Any],
     out: Console,
     err: Console,
+    switches: Collection[str] = (),
+    to: str | None = None,
 ) -> Result:
-    """Generate a target for every source of a split, and write `generate-<split>` in the recipe's `out`.
+    """Generate a target for every source of a split, and write what is found.
 
     Args:
         split: default: the recipe's `data.dev`.
         model: folder of a model instead of the recipe's own `out/model`.
         settings: of `Search`; without `max_target_length`, or None of it, what `room_of` says.
         out, err: where scores and progress are shown, by the first of several processes.
+        switches: options of the recipe that hold whatever the model was trained with (`models.train.trained`).
+        to: folder for texts and scores; default: `generate-<split>` in the recipe's `out`.
 
     Raises:
         RecipeError: no split is named; there is no trained model, or none that generates; model and dataset do not
@@ -64,7 +68,7 @@ def run(
     """
     wanted = asked(recipe, split, model)
     with joined(recipe.threads, recipe.deterministic) as ranks:
-        loaded, switched = trained(recipe, wanted)
+        loaded, unlike = trained(recipe, wanted, switches)
         try:
             writer = able(loaded.to(ranks.device))
         except ValueError as error:
@@ -80,7 +84,7 @@ def run(
                 metadata["special_ids"], forbidden=beyond, **{**settings, "max_target_length": most}
             )
             speller = _speller(wanted)
-            for line in (switched, told):
+            for line in (*unlike, told):
                 if line and ranks.first:
                     err.print(line, soft_wrap=True)
             began = time.perf_counter()
@@ -101,7 +105,7 @@ def run(
         if ranks.first:
             facts = {"model": wanted.source, "folder": wanted.folder, "split": wanted.split}
             facts |= _counted(table) | {name: getattr(search, name) for name in _SETTINGS}
-            place = str(Path(recipe.out) / f"generate-{wanted.split}")
+            place = to or str(Path(recipe.out) / f"generate-{wanted.split}")
             write(result, place, facts, GENERATED)
             for said in _lines(result, facts, place, seconds):
                 out.print(said, soft_wrap=isinstance(said, str))

@@ -74,6 +74,15 @@ def load_recipe(path: str | Path, changes: Iterable[str] = (), out: str | None =
         raise RecipeError(f"recipe {path}:\n" + "\n".join(explain(error, Recipe, _WRITTEN))) from None
 
 
+def switched(changes: Iterable[str]) -> frozenset[str]:
+    """Options of the model that changes from the command line name. Raises RecipeError as `load_recipe`."""
+    raw: dict[str, Any] = {}
+    for change in changes:
+        _change(raw, change)
+    named = raw.get("options")
+    return frozenset(named if isinstance(named, dict) else ())
+
+
 def check_folders(recipe: Recipe) -> None:
     """Raise RecipeError where a folder that is read is not there, or one of a run stands for its model."""
     read = [("data.folder", source.folder) for source in recipe.data.folder]

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -77,17 +77,22 @@ def asked(recipe: Recipe, split: str | None, model: str | None) -> Asked:
     return Asked(source, saved, folder, split)
 
 
-def trained(recipe: Recipe, wanted: Asked) -> tuple[Bert, str]:
-    """The model under the recipe's options, and a line that tells which of them it was not trained with: a switch may
-    be turned for an evaluation alone.
+def trained(recipe: Recipe, wanted: Asked, switches: Collection[str] = ()) -> tuple[Bert, list[str]]:
+    """The model as it was saved, and lines on options that are otherwise than in training, or than the recipe has them.
+
+    Options of the recipe are those of a training to come: of what was saved with another they do not hold, but for
+    `switches`, which are turned for an evaluation alone, and for `lm`, which rows without a kind are of.
 
     Raises RecipeError where the folder lacks weights of that model: there would be random ones in their place.
     """
     source, saved = wanted.source, wanted.saved
+    options = {
+        name: value
+        for name, value in recipe.options.items()
+        if name in switches or name not in saved or name == "lm"
+    }
     try:
-        made = checkpoint.load(
-            source, recipe.model, recipe.task, attention=recipe.attention, **recipe.options
-        )
+        made = checkpoint.load(source, recipe.model, recipe.task, attention=recipe.attention, **options)
     except checkpoint.CheckpointError as error:
         raise RecipeError(str(error)) from error
     if made.drawn:
@@ -100,17 +105,22 @@ def trained(recipe: Recipe, wanted: Asked) -> tuple[Bert, str]:
         for name, value in options_of(made).items()
         if saved.get(name, value) != value and not (name == "lm" and _kinds_of(source))  # see `other_kinds`
     ]
-    return made, f"options {', '.join(unlike)}" if unlike else ""
+    left = [
+        f"{name}: {plain(saved[name])}, as in training (the recipe has {plain(value)}; --set options.{name} turns it)"
+        for name, value in recipe.options.items()
+        if name not in options and value is not None and value != saved[name]
+    ]
+    return made, [f"options {', '.join(lines)}" for lines in (unlike, left) if lines]
 
 
-def other_kinds(model: Bert, collator: Collator, source: str) -> str:
+def other_kinds(model: Bert, collator: Collator, source: str) -> list[str]:
     """A line that tells of which kinds of language model rows are, where in the model's training they were others."""
     was = _kinds_of(source)
     if not was or not model.task.vocabulary:
-        return ""
+        return []
     drawn = (step.shares for step in collator.steps if isinstance(step, Kinds))
     now = _shares(next(drawn, {model.settings["lm"]: 1.0}))
-    return "" if now == was else f"kinds of rows: {_plainly(now)} ({_plainly(was)} in training)"
+    return [] if now == was else [f"kinds of rows: {_plainly(now)} ({_plainly(was)} in training)"]
 
 
 def _kinds_of(source: str) -> dict[str, float]:

@@ -30,7 +30,7 @@ def evaluated(recipe: Any, **settings: Any) -> tuple[dict[str, Any], list[dict[s
     """Metrics, predictions and what was said."""
     said = io.StringIO()
     split = settings.pop("split", None)
-    run(recipe, split, settings.pop("model", None), Console(file=said, width=200))
+    run(recipe, split, settings.pop("model", None), Console(file=said, width=200), **settings)
     out = Path(recipe.out) / f"eval-{split or recipe.data.dev}"
     lines = (out / "predictions.jsonl").read_text(encoding="utf-8").splitlines()
     return (
@@ -73,7 +73,7 @@ def test_a_run_that_stopped_is_said_to_go_on(datasets: Datasets, tmp_path: Path)
     assert evaluated(recipe, model=said)[0]["scores"], "what is advised works"
 
 
-def test_switches_of_the_recipe_hold_and_what_was_not_trained_is_refused(
+def test_switches_are_turned_by_name_and_what_was_not_trained_is_refused(
     datasets: Datasets, tmp_path: Path
 ) -> None:
     keys: dict[str, Any] = {
@@ -86,7 +86,11 @@ def test_switches_of_the_recipe_hold_and_what_was_not_trained_is_refused(
     usual, _, said = evaluated(recipes.recipe(tmp_path, **keys))
     assert "options" not in said and usual["options"]["graph"] is True
     assert usual["rules"] == {"scheme": "BIO"} and "scored by scheme: BIO" in said
-    told, _, said = evaluated(recipes.recipe(tmp_path, **keys, options={"graph": False}))
+    without = recipes.recipe(tmp_path, **keys, options={"graph": False})
+    told, _, said = evaluated(without)
+    assert "options graph: true, as in training (the recipe has false; --set options.graph turns it)" in said
+    assert told == usual
+    told, _, said = evaluated(without, switches={"graph"})
     assert "options graph: false (true in training)" in said and told["options"]["graph"] is False
     model = checkpoint.load(out / "model", graph=False)
     rows = open_split(keys["data"]["folder"], "dev", columns_of(model))
@@ -100,6 +104,30 @@ def test_switches_of_the_recipe_hold_and_what_was_not_trained_is_refused(
         RecipeError, match=r"has no classifier\.bias, classifier\.weight of model 'kbert', task 'tag'"
     ):
         evaluated(recipes.recipe(tmp_path, **keys), model=str(tmp_path / "headless"))
+
+
+def test_an_ablation_of_an_evaluation_leaves_the_scores_of_training_alone(
+    datasets: Datasets, tmp_path: Path
+) -> None:
+    """The recipe asks for an option that training was told to leave: what was trained holds, not the recipe."""
+    keys: dict[str, Any] = {
+        "model": "kbert",
+        "task": "tag",
+        "data": {"folder": str(datasets["tag"]), "dev": "dev"},
+        "options": {"soft_positions": True},
+        "optim": {"steps": 1},
+    }
+    path = recipes.write(tmp_path, **keys)
+    commands.finetune(path, set_=["options.soft_positions=false"])
+    commands.evaluate_(path)
+    usual = json.loads((tmp_path / "out/eval-dev/metrics.json").read_text())
+    assert usual["options"]["soft_positions"] is False and usual["options"]["visible_matrix"] is True
+    turned = ["options={visible_matrix: false}", "options.soft_positions=true"]
+    commands.evaluate_(path, set_=turned, to=str(tmp_path / "turned"))
+    found = json.loads((tmp_path / "turned/metrics.json").read_text())
+    assert found["options"]["soft_positions"] is True and found["options"]["visible_matrix"] is False
+    assert (tmp_path / "turned/predictions.jsonl").is_file()
+    assert json.loads((tmp_path / "out/eval-dev/metrics.json").read_text()) == usual
 
 
 def test_kinds_of_rows_are_compared_with_those_that_were_in_force(datasets: Datasets, tmp_path: Path) -> None:
