@@ -25,9 +25,19 @@ from models.stream.cache import Cache
 from models.stream.mapped import Mapped
 from models.stream.shards import Shard, Split, SplitError
 
-_MUST_AGREE = ("special_ids", "vocab_size", "coarse_special_ids", "coarse_vocab_size")
-"""What splits that are joined must have in common: else the same number would mean two things."""
-_OF_LABELS = ("task", "labels")
+_TOKENS = "give both configs one encode.tokenizer"
+_COARSE = "give both configs one encode.coarse.vocab"
+_MUST_AGREE = {"special_ids": _TOKENS, "vocab_size": _TOKENS}
+"""What splits that are joined must have in common, else the same number would mean two things; and what to do."""
+_OF_COLUMNS = {
+    "coarse_ids": {"coarse_special_ids": _COARSE, "coarse_vocab_size": _COARSE},
+    "word_deprels": {"deprels": "give both configs one annotate.parser"},
+}
+"""The same, where these columns are read."""
+_OF_LABELS = {
+    "task": "without labels (task mlm, labelled=False) tasks may differ, but targets go with targets alone",
+    "labels": "give both configs one list, encode.labels",
+}
 """The same, where labels are read."""
 _LONGEST = ("max_length", "max_positions", "tree_max_length")
 """What the metadata of joined splits has of the one that has most."""
@@ -113,7 +123,8 @@ def join_splits(splits: Sequence[Split], labelled: bool = True) -> Split:
             (`seq2seq`) and that of others cannot.
 
     Raises SplitError where they read different columns, or where their ids would mean different things
-    (task, labels, special tokens, sizes of vocabularies; `deprels` where `word_deprels` are read).
+    (task, labels, special tokens, sizes of vocabularies; those of coarse tokens, and `deprels`, where columns of
+    them are read).
     """
     if not splits:
         raise SplitError("no split is given to join")
@@ -125,11 +136,13 @@ def join_splits(splits: Sequence[Split], labelled: bool = True) -> Split:
                 f"{', '.join(first.columns)}: open both with the same"
             )
         targets = {split.metadata.get("task") == "seq2seq" for split in (first, other)}
-        of_labels = _OF_LABELS if labelled or len(targets) > 1 else ()
-        for key in (*of_labels, *_MUST_AGREE, *(("deprels",) if "word_deprels" in first.columns else ())):
+        same = dict(_OF_LABELS if labelled or len(targets) > 1 else {}) | _MUST_AGREE
+        for column, keys in _OF_COLUMNS.items():
+            same |= keys if column in first.columns else {}
+        for key, remedy in same.items():
             if (mine := first.metadata.get(key)) != (theirs := other.metadata.get(key)):
                 raise SplitError(
-                    f"{first.name} and {other.name} cannot be joined: {key} is {mine!r} and {theirs!r}"
+                    f"{first.name} and {other.name} cannot be joined: {key} is {mine!r} and {theirs!r}; {remedy}"
                 )
     if len(splits) == 1:
         return first

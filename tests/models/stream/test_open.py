@@ -159,14 +159,25 @@ def test_a_column_of_another_type_is_refused(tmp_path: Path) -> None:
 def test_joined_splits_must_mean_the_same(tmp_path: Path) -> None:
     rows = make_rows(0, "classify", GROUPS, 3)
     folders = {}
-    changed = {"a": {}, "b": {"vocab_size": 7}, "c": {"labels": ["x"]}, "d": {"deprels": ["obj", "nsubj"]}}
+    changed = {
+        "a": {},
+        "b": {"vocab_size": 7},
+        "c": {"labels": ["x"]},
+        "d": {"deprels": ["obj", "nsubj"], "coarse_vocab_size": 7},
+    }
     for name, changes in changed.items():
         schema = rows_schema("classify", GROUPS, **changes)
         folders[name] = str(write_folder(tmp_path / name, schema, {"train": [rows]}, task="classify"))
     first = open_split(folders["a"])
-    for other, key in (("b", "vocab_size"), ("c", "labels")):
-        with pytest.raises(SplitError, match=f"cannot be joined: {key}"):
+    for other, key, remedy in (("b", "vocab_size", "encode.tokenizer"), ("c", "labels", "encode.labels")):
+        with pytest.raises(SplitError, match=f"cannot be joined: {key} .*{remedy}"):
             join_splits([first, open_split(folders[other])])
+    for column, key, remedy in (
+        ("word_deprels", "deprels", "annotate.parser"),
+        ("coarse_ids", "coarse_vocab_size", "encode.coarse.vocab"),
+    ):
+        with pytest.raises(SplitError, match=f"cannot be joined: {key} .*{remedy}"):
+            join_splits([open_split(folders[name], columns=(column,)) for name in "ad"])
     with pytest.raises(SplitError, match="open both with the same"):
         join_splits([first, open_split(folders["a"], columns=("label",))])
     join_splits(
