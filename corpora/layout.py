@@ -41,7 +41,7 @@ _ONLY_FOR = {
     "id": (*_FIELDS, "conllu"),
     "language": _FIELDS,
     "separator": _FIELDS,
-    "label_optional": _FIELDS,
+    "label_optional": (*_FIELDS, "conll"),
     "skip_labels": _FIELDS,
     "marks": ("jsonl",),
     "header": ("tsv", "csv"),
@@ -51,7 +51,7 @@ _ONLY_FOR = {
     "ambiguous_answers": ("squad", *_TABLES),
     "context": ("squad",),
     "holdout": ("squad",),
-    "train_splits": ("squad", *_FIELDS),
+    "train_splits": ("squad", "conll", *_FIELDS),
     "blank": ("race", "c3"),
     "suffixes": ("parallel",),
 }
@@ -113,7 +113,9 @@ class InputConfig(BaseModel):
     score: bool = False
     """The label is a number to regress on (`label_score`)."""
     label_optional: bool = False
-    """Files and records of splits that do not train (see `train_splits`) may lack the label, as test sets do."""
+    """Files and records of splits that do not train (see `train_splits`) may lack the label, as test sets do; without
+    a split that trains, `label` itself may be left out. For formats of fields and for `conll`, whose sentence then
+    has a label on each of its lines or on none."""
     skip_labels: list[str] = []
     """`classify`: records of these labels are left out and counted (`-` of SNLI: the annotators did not agree)."""
     marks: list[Mark] = []

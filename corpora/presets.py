@@ -1,8 +1,8 @@
 """Corpora known by name: what `input.preset` stands for.
 
-A preset is nothing but keys of `input`, as one would write them after a look into the files; `files`
-stays the user's. The layouts are those of the files that the benchmarks themselves hand out (GLUE's and CLUE's
-archives, K-BERT's repository), not of copies that others have made.
+A preset is nothing but keys of `input`, with the `task` and the `language`, as one would write them after a look
+into the files; `files` stays the user's. The layouts are those of the files that the benchmarks themselves hand out
+(GLUE's and CLUE's archives, K-BERT's repository), not of copies that others have made.
 """
 
 from __future__ import annotations
@@ -13,17 +13,18 @@ from typing import Any, NamedTuple
 
 
 class Preset(NamedTuple):
-    """What a corpus is for, what its files are usually called, and its keys of `input`."""
+    """What a corpus is for, what its files are usually called, its keys of `input`, and its language."""
 
     task: str
     files: str
     keys: Mapping[str, Any]
     note: str = ""
+    language: str = "zh"
 
 
 def _glue(files: str, text: str, text_pair: str | None = None, *, note: str = "", **keys: Any) -> Preset:
     keys = {"format": "tsv", "text": text, "text_pair": text_pair, "label_optional": True, **keys}
-    return Preset("classify", files, {k: v for k, v in keys.items() if v is not None}, note)
+    return Preset("classify", files, {k: v for k, v in keys.items() if v is not None}, note, "en")
 
 
 def _clue(text: str, text_pair: str | None = None, *, note: str = "", **keys: Any) -> Preset:

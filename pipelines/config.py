@@ -113,7 +113,8 @@ class Config(Section):
     `choice`: a text and a question with several answers to choose from; `seq2seq`: a source and its target.
     May be left out with `input.preset`, which says it."""
     language: str
-    """Language of the corpus, or of records that do not name theirs: `zh` or `en`."""
+    """Language of the corpus, or of records that do not name theirs: `zh` or `en`. May be left out with
+    `input.preset`, too."""
     seed: int = 0
     """All random choices are functions of it and of ids."""
     output: str | None = None
@@ -132,17 +133,18 @@ class Config(Section):
 
     @model_validator(mode="before")
     @classmethod
-    def _task_of_preset(cls, value: Any) -> Any:
-        """A corpus that is known by name is for one task."""
+    def _of_preset(cls, value: Any) -> Any:
+        """A corpus that is known by name is for one task and in one language."""
         given = value.get("input") if isinstance(value, dict) else None
         name = given.get("preset") if isinstance(given, dict) else None
         preset = PRESETS.get(name) if isinstance(name, str) else None
-        return value if preset is None else {"task": preset.task, **value}
+        return value if preset is None else {"task": preset.task, "language": preset.language, **value}
 
     @model_validator(mode="after")
     def _consistent(self) -> Config:
         groups = set(self.encode.columns)
         preset = self.input.preset
+        training = [name for name in self.input.files if self.input.trains(name)]
         of_preset: tuple[str, ...] = _tasks_of_preset(preset) if preset else (self.task,)
         need = [
             (
@@ -203,10 +205,14 @@ class Config(Section):
                 "`text: question`, `text_pair: context`, `label: answers`",
             ),
             (
-                self.task in ("classify", "tag")
-                and self.input.label is None
-                and self.input.format not in ("conll", "conllu"),
-                f"task {self.task!r} needs `input.label`: the field that holds the label",
+                self._lacks_label and not self.input.label_optional,
+                f"task {self.task!r} needs `input.label`: the field that holds the label; texts without labels, which "
+                "do not train, need `input.label_optional: true` instead",
+            ),
+            (
+                self._lacks_label and bool(training),
+                f"task {self.task!r} needs `input.label`, for split {', '.join(map(repr, training[:1]))} trains: name "
+                "the field that holds the label, or, if there is none, call the split `test`",
             ),
             (
                 self.task == "seq2seq" and not self.input.has_pair,
@@ -244,6 +250,12 @@ class Config(Section):
             if wrong:
                 raise ValueError(message)
         return self
+
+    @property
+    def _lacks_label(self) -> bool:
+        """Whether no field of labels is named where the task has labels and the format names fields."""
+        needed = self.task in ("classify", "tag") and self.input.format not in ("conll", "conllu")
+        return needed and self.input.label is None
 
     @property
     def _needs_words(self) -> str | None:

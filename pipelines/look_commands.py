@@ -172,5 +172,5 @@ def presets() -> None:
     _out.print(table)
     _err.print(
         "next: `input: {preset: glue/sst2, files: {train: SST-2/train.tsv}}`; what else you write there wins, and "
-        "`task` may be left out"
+        "`task` and `language` may be left out"
     )

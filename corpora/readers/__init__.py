@@ -117,7 +117,7 @@ def read_block(
             if layout.format == "text":
                 yield from read_text(file, part, layout, sink, numbers)
             elif layout.format == "conll":
-                yield from read_conll(file, part, layout, task, language, sink, numbers)
+                yield from read_conll(file, part, layout, task, language, block.split, sink, numbers)
             elif layout.format == "conllu":
                 yield from read_conllu(file, part, layout, task, language, sink, numbers)
             elif layout.format == "parallel":

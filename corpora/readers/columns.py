@@ -12,7 +12,7 @@ from dataclasses import dataclass
 
 from corpora import files
 from corpora.layout import InputConfig
-from corpora.readers.fields import Values, field_names
+from corpora.readers.fields import Values, field_names, where_labels_lack
 from corpora.readers.lines import BOM, check_start, is_blank
 
 MAX_HEADER_BYTES = 1 << 20
@@ -133,6 +133,6 @@ def _index(name: str, role: str, names: list[str], layout: InputConfig, where: s
         )
     near = difflib.get_close_matches(name, names, n=3, cutoff=0.5)
     hint = f"; did you mean {' or '.join(repr(n) for n in near)}?" if near else ""
-    if role == "label" and layout.label_optional:
-        hint += "; only splits that do not train may lack it: name its split `test`"
+    if role == "label":
+        hint += where_labels_lack(layout)
     raise ColumnError(f"{where} has no column {name!r} (input.{role}); columns: {shown}{hint}")

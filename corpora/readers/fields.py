@@ -197,7 +197,10 @@ class Mapper:
         if text is None:
             raise FieldError("missing_text", f"the text field {text_name!r} is missing or null")
         if label is None and not self.may_lack_label:
-            raise FieldError("missing_label", f"the label field {label_name!r} is missing or empty")
+            raise FieldError(
+                "missing_label",
+                f"the label field {label_name!r} is missing or empty{where_labels_lack(layout)}",
+            )
         by_character = not layout.separator and isinstance(text, str)
         if by_character and isinstance(label, dict):
             label, overlaps = mention_labels(text, label, label_name)
@@ -220,6 +223,13 @@ class Mapper:
         self._sink.tagged(
             byte, tokens, None if label is None else labels, joiner, doc_id=doc_id, language=language
         )
+
+
+def where_labels_lack(layout: InputConfig) -> str:
+    """How to say that labels are missing on purpose, for the end of a message."""
+    if layout.label_optional:
+        return "; only splits that do not train may lack it: name its split `test`"
+    return "; a test set without labels needs `input.label_optional: true`"
 
 
 def split_pairs(

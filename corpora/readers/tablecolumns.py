@@ -18,7 +18,7 @@ import pyarrow.compute as pc
 
 from corpora.layout import InputConfig
 from corpora.readers.columns import ColumnError
-from corpora.readers.fields import Values, field_names
+from corpora.readers.fields import Values, field_names, where_labels_lack
 
 types = pa.types
 
@@ -109,8 +109,8 @@ def _missing(path: str, role: str, schema: pa.Schema, name: str, layout: InputCo
     shown = ", ".join(repr(n) for n in names[:30]) + (", ..." if len(names) > 30 else "")
     near = difflib.get_close_matches(path, names, n=3, cutoff=0.5)
     hint = f"; did you mean {' or '.join(repr(n) for n in near)}?" if near else ""
-    if role == "label" and layout.label_optional:
-        hint += "; only splits that do not train may lack it: name its split `test`"
+    if role == "label":
+        hint += where_labels_lack(layout)
     return ColumnError(f"{name} has no column {path!r} (input.{role}); columns: {shown}{hint}")
 
 

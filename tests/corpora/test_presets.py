@@ -416,7 +416,9 @@ def test_a_mistyped_label_of_a_training_file_stays_an_error(read_preset: ReadSpl
     # Nor is it forgiven where training has another name.
     with pytest.raises(ColumnError, match="no column 'lable'"):
         read_preset("glue/sst2", {"label": "lable", "train_splits": ["own"]}, own=train)
-    with pytest.raises(ColumnError, match="no column 'label'"):
+    with pytest.raises(
+        ColumnError, match=r"no column 'label'.*; a test set .* needs `input.label_optional: true`"
+    ):
         read_preset("glue/sst2", {"label_optional": False}, test=tsv(["index", "sentence"], ["0", "good"]))
     # A label that is there twice is an error even where it may be missing.
     with pytest.raises(ColumnError, match="2 times"):

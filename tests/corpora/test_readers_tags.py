@@ -164,7 +164,51 @@ def test_conll_sentences_that_cannot_be_read_are_rejected(read: Callable[..., Re
         (8, "empty_token"),
         (10, "empty_text"),
     ]
-    assert "line 1 of the sentence has no label: '乙'" in got.rejects[0].detail
+    assert got.rejects[0].detail == "line 1 of the sentence has no label, and others have one: '乙'"
+    assert got.rejects[1].detail.startswith("line 1 of the sentence has no label: '丁")
+    assert got.rejects[1].detail.endswith("a test set without labels needs `input.label_optional: true`")
+
+
+UNLABELLED = "北\n京\n\n好\t\n年\n\n甲 O\n乙\n\n\n丙 B-X\n".encode()
+
+
+def test_a_conll_sentence_without_any_label_is_one_of_a_test_set(tmp_path: Path) -> None:
+    (tmp_path / "a").write_bytes(UNLABELLED)
+    layout = InputConfig(format="conll", label_optional=True, files={"test": ["a"]})
+    for block_bytes in (1 << 20, 4):
+        got = read_layout(layout, tmp_path, "tag", "en", block_bytes, 1)
+        assert got.texts == ["北 京", "好 年", "丙"]
+        assert [r["tag_labels"] for r in got.rows] == [None, None, ["B-X"]]
+        assert [(r["tag_starts"], r["tag_stops"]) for r in got.rows[:2]] == [([0, 2], [1, 3])] * 2
+        assert [(r.line, r.reason) for r in got.rejects] == [(7, "missing_label")]
+        assert "line 2 of the sentence has no label, and others have one: '乙'" in got.rejects[0].detail
+
+
+@pytest.mark.parametrize(
+    "keys", [{"files": {"train": ["a"]}}, {"files": {"own": ["a"]}, "train_splits": ["own"]}]
+)
+def test_a_conll_sentence_of_a_split_that_trains_has_its_labels(tmp_path: Path, keys: dict[str, Any]) -> None:
+    (tmp_path / "a").write_bytes(UNLABELLED)
+    layout = InputConfig(format="conll", label_optional=True, **keys)
+    got = read_layout(layout, tmp_path, "tag", "en", 1 << 20, 1 << 20)
+    assert got.texts == ["丙"] and got.reasons == ["missing_label"] * 3
+    assert got.rejects[0].detail.endswith("only splits that do not train may lack it: name its split `test`")
+
+
+def test_records_that_lack_their_labels_are_told_the_way_out(read: Callable[..., Read]) -> None:
+    got = read("好\t\n".encode(), **TAG)
+    assert got.rejects[0].detail.endswith("a test set without labels needs `input.label_optional: true`")
+
+
+@pytest.mark.parametrize("format", ["tsv", "jsonl"])
+def test_a_test_set_needs_no_field_of_labels(tmp_path: Path, format: str) -> None:
+    body = {"tsv": "text\n北 京\n", "jsonl": '{"text": "北 京"}\n'}[format]
+    (tmp_path / "a").write_text(body, encoding="utf-8")
+    layout = InputConfig(format=format, label_optional=True, files={"test": ["a"]})
+    (row,) = read_layout(layout, tmp_path, "tag", "zh", 1 << 20, 1 << 20).rows
+    assert (row["text"], row["tag_starts"], row["tag_labels"]) == ("北京", [0, 1], None)
+    (row,) = read_layout(layout, tmp_path, "classify", "zh", 1 << 20, 1 << 20).rows
+    assert (row["text"], row["label"]) == ("北 京", None)
 
 
 def test_many_sequences_in_many_batches(read: Callable[..., Read]) -> None:

@@ -6,13 +6,15 @@ import json
 from pathlib import Path
 
 import pytest
+import yaml
 
 from corpora.schema import read_metadata
 from corpora.shards import open_shard
 from corpora.trunk import decode_tags, to_tree
 from corpora.verify import verify
 from tests.integration.running import preprocess
-from tests.integration.test_cli import rows_of
+from tests.integration.test_cli import SAMPLES, rows_of
+from tests.warm import treegraft
 
 
 def label_names(folder: Path) -> list[str]:
@@ -58,6 +60,59 @@ def test_c02_labels_versus_injected_knowledge_tokens(tmp_path: Path) -> None:
         ("2020", "B-TIME"),
         ("年", "I-TIME"),
     ]
+
+
+RECIPE = """\
+model: kbert
+task: tag
+new: {layers: 1, width: 32, heads: 4}
+data: {folder: out/labelled, split: train}
+batch: {rows: 8}
+optim: {lr: 1e-3, steps: 2}
+threads: 1
+out: out/run
+"""
+
+
+def test_columns_of_tokens_without_labels_get_predictions(tmp_path: Path) -> None:
+    """A test set in CoNLL's columns, in a folder of its own, by the real commands."""
+    raw = (SAMPLES / "zh/ner.dev.tsv").read_text(encoding="utf-8").splitlines()[1:]
+    rows = [[part.split(" ") for part in line.split("\t")] for line in raw]
+    for name, with_labels in (("labelled", True), ("bare", False)):
+        said = ("\n".join(" ".join(pair[: 1 + with_labels]) for pair in zip(*r, strict=True)) for r in rows)
+        (tmp_path / f"{name}.conll").write_text("\n\n".join(said) + "\n", encoding="utf-8")
+        config = {
+            "task": "tag",
+            "language": "zh",
+            "input": {"format": "conll", "files": {"train" if with_labels else "test": f"{name}.conll"}},
+            "annotate": {"parser": "none"},
+            "encode": {"tokenizer": str(SAMPLES / "vocab.txt"), "columns": ["tree"]},
+            "graph": {"triples": str(SAMPLES / "graph.spo")},
+        }
+        if not with_labels:
+            config["input"] |= {"label_optional": True}
+            config["encode"] |= {"labels": label_names(tmp_path / "out/labelled")}
+        (tmp_path / f"{name}.yaml").write_text(yaml.safe_dump(config, allow_unicode=True), encoding="utf-8")
+        done = treegraft("preprocess", f"{name}.yaml", "--workers", "1", cwd=tmp_path)
+        assert done.returncode == 0, done.stderr
+    assert verify(str(tmp_path / "out/bare")).ok
+    with_labels, bare = rows_of(tmp_path / "out/labelled", "train"), rows_of(tmp_path / "out/bare", "test")
+    for one, other in zip(with_labels, bare, strict=True):
+        assert set(other["token_labels"]) == {-100} != set(one["token_labels"])
+        same = set(one) - {"id", "token_labels"}
+        assert {k: one[k] for k in same} == {k: other[k] for k in same}
+
+    (tmp_path / "recipe.yaml").write_text(RECIPE, encoding="utf-8")
+    evaluation = ("evaluate", "recipe.yaml", "--set", "data.folder=out/bare", "--split", "test")
+    for words in (("finetune", "recipe.yaml"), evaluation):
+        done = treegraft(*words, cwd=tmp_path)
+        assert done.returncode == 0, done.stderr
+    assert "no scores, for no row has a label" in done.stdout
+    lines = (tmp_path / "out/run/eval-test/predictions.jsonl").read_text(encoding="utf-8").splitlines()
+    for line, (tokens, _) in zip(map(json.loads, lines), rows, strict=True):
+        spans = zip(line["starts"], line["stops"], strict=True)
+        assert [line["text"][a:b] for a, b in spans] == tokens
+        assert len(line["predicted"]) == len(tokens) and line["labels"] == [None] * len(tokens)
 
 
 def medical(real_data: Path, folder: Path, splits: list[str], max_length: int) -> Path:

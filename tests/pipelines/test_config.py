@@ -80,7 +80,16 @@ def test_defaults_and_shorthands(tmp_path: Path) -> None:
             "set encode.columns to [coarse]",
         ),
         ({"task": "pretrain", "input": {"format": "text", "files": []}}, "input.files"),
-        ({"input": {"format": "tsv", "files": "a.tsv"}}, "needs `input.label`"),
+        (
+            {"input": {"format": "tsv", "files": "a.tsv"}},
+            "needs `input.label`: the field that holds the label; texts without labels, which do not train, need "
+            "`input.label_optional: true` instead",
+        ),
+        (
+            {"input": {"format": "tsv", "files": {"test": "b", "train": "a"}, "label_optional": True}},
+            "needs `input.label`, for split 'train' trains: name the field that holds the label, or, if there is "
+            "none, call the split `test`",
+        ),
         ({"input": {**GOOD["input"], "files": {"../x": "a"}}}, "split name '../x'"),
         ({"encode": None}, "encode: "),
         (

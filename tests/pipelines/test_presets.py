@@ -14,9 +14,10 @@ from pipelines.cli import app
 from pipelines.config import ConfigError, load_config, reference
 
 
-def _write(folder: Path, task: str | None, **layout: Any) -> Path:
-    config: dict[str, Any] = {"language": "en", "encode": {"tokenizer": "vocab.txt"}}
+def _write(folder: Path, task: str | None, language: str | None = "en", **layout: Any) -> Path:
+    config: dict[str, Any] = {"encode": {"tokenizer": "vocab.txt"}}
     config |= {"task": task} if task else {}
+    config |= {"language": language} if language else {}
     path = folder / "c.yaml"
     path.write_text(yaml.safe_dump({**config, "input": {"files": "a", **layout}}), encoding="utf-8")
     return path
@@ -27,6 +28,8 @@ def test_each_preset_is_a_config_of_its_task(tmp_path: Path, name: str) -> None:
     config = load_config(_write(tmp_path, PRESETS[name].task, preset=name))
     assert config.input.preset == name and config.input.format == PRESETS[name].keys["format"]
     assert load_config(_write(tmp_path, None, preset=name)) == config
+    alone = load_config(_write(tmp_path, None, None, preset=name))
+    assert alone == config.model_copy(update={"language": "en" if name.startswith("glue/") else "zh"})
     other = "tag" if PRESETS[name].task != "tag" else "classify"
     with pytest.raises(ConfigError, match=f"{name!r} is for task {PRESETS[name].task!r}.*, found {other!r}"):
         load_config(_write(tmp_path, other, preset=name))

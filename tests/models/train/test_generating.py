@@ -159,8 +159,8 @@ def test_sources_without_targets_get_texts_and_no_scores(
 ) -> None:
     recipe = untrained(tmp_path, datasets["seq2seq"])
     wanted = generated(recipe, max_target_length=5)[1]
-    label = {"text_pair": None, "label": "label", "label_optional": True}
-    alone = preprocessed("alone", "test", task="classify", input=label)
+    bare = {"text_pair": None, "label_optional": True}
+    alone = preprocessed("alone", "test", task="classify", input=bare)
     other = recipes.recipe(
         tmp_path, model="unilm", task="mlm", data={"folder": str(alone)}, optim={"steps": 1}
     )
@@ -276,8 +276,7 @@ def test_what_is_wrong_is_said(datasets: Datasets, preprocessed: Preprocessed, t
         generated(on(datasets["tag"]))
     with pytest.raises(RecipeError, match=r"reads rows of task 'seq2seq', .* dataset's are of 'tag'"):
         generated(on(datasets["tag"]), model=model)
-    label = {"label": "label", "label_optional": True}
-    pairs = preprocessed("pairs", "test", task="classify", input=label)
+    pairs = preprocessed("pairs", "test", task="classify", input={"label_optional": True})
     with pytest.raises(RecipeError, match=r"are pairs of texts to classify: .* with task: seq2seq"):
         generated(on(pairs), "test", model=model)
     (tmp_path / "out/model/tokenizer.json").write_text('{"model": {"vocab": {"[PAD]": 1}}}')
