@@ -244,11 +244,17 @@ class Run:
         return [self.done[b.shard_name] for b in self.blocks]
 
     def clean(self) -> None:
-        """Drop the blocks' records; the manifest stands now. The plan stays: it dates the inputs."""
+        """Drop the blocks' records, and the folder of rejects that an earlier run had; the manifest stands now.
+
+        The plan stays: it dates the inputs.
+        """
         work = files.join(self.out, WORK)
         for name in files.list_names(work):
             if _is_shard(name.removesuffix(".json") + ".arrow") or name == "graph":
                 files.remove(files.join(work, name))
+        if not files.is_uri(self.out):  # elsewhere a folder is often but a prefix
+            with contextlib.suppress(OSError):
+                Path(self.out, REJECTS).rmdir()
 
     def is_planned(self) -> bool:
         """Whether the plan in the folder is there, whole, and this one."""

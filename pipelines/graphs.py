@@ -157,7 +157,8 @@ def _built(graph: GraphConfig, config_path: str, out: str, keep: bool, console: 
         if str(error).startswith("columns."):  # an option that only the files' first lines show to be wrong
             raise ConfigError(f"graph.build.{error}") from None
         raise
-    files.make_dirs(files.join(out, engine.REJECTS))
+    if rejects.lines:
+        files.make_dirs(files.join(out, engine.REJECTS))
     listed = files.join(files.join(out, engine.REJECTS), "graph.jsonl")
     any_listed = rejects.write(listed)
     if not keep:

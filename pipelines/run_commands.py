@@ -189,7 +189,7 @@ def _print_plan(config: Config, path: Path, options: Options) -> None:
     _out.print(summary(splits))
     _out.print(f"annotated documents: {legible(options.annotated)}")
     _out.print(f"shards:              {legible(options.out)}")
-    _out.print(f"columns:             base, {', '.join(config.encode.columns)}")
+    _out.print(f"columns:             {', '.join(('base', *config.encode.columns))}")
     _out.print(f"runner:              {options.runner}, {options.workers} workers")
 
 

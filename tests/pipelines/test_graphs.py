@@ -71,6 +71,12 @@ def test_it_is_compiled_once_and_again_when_the_triples_change(triples: Path, tm
     assert not (tmp_path / "out/rejects/graph.jsonl").exists()
 
 
+def test_a_graph_without_malformed_lines_leaves_no_folder_of_rejects(triples: Path, tmp_path: Path) -> None:
+    triples.write_text("上海\t类别\t城市\n", encoding="utf-8")
+    compiled_graph(config("g.spo"), str(tmp_path / "c.yaml"), str(tmp_path / "out"), False, quiet())
+    assert not (tmp_path / "out/rejects").exists()
+
+
 def test_the_graph_of_a_finished_dataset_is_not_replaced_unasked(triples: Path, tmp_path: Path) -> None:
     out = tmp_path / "out"
     folder = compiled_graph(config("g.spo"), str(tmp_path / "c.yaml"), str(out), False, quiet())

@@ -76,3 +76,29 @@ def test_the_last_line_is_about_the_dataset_that_is_shown(
         return
     (path,) = re.findall(r'pyarrow\.ipc\.open_file\("(.*)"\)\.read_all\(\)$', last)
     assert pyarrow.ipc.open_file(path).read_all().num_rows == 1
+
+
+@pytest.mark.parametrize(("groups", "told"), [([], "base"), (["coarse"], "base, coarse")])
+def test_a_dry_run_lists_the_groups_of_columns(tmp_path: Path, groups: list[str], told: str) -> None:
+    write_config(tmp_path, "a")
+    path = tmp_path / "a.yaml"
+    config = yaml.safe_load(path.read_text(encoding="utf-8"))
+    config["encode"]["columns"] = groups
+    if groups:
+        config["encode"]["coarse"] = {"vocab": str(SAMPLES / "coarse_vocab.txt")}
+    path.write_text(yaml.safe_dump(config), encoding="utf-8")
+    done = CliRunner().invoke(app, ["preprocess", str(path), "--dry-run", "--out", str(tmp_path / "out")])
+    assert done.exit_code == 0, done.output
+    assert f"\ncolumns:             {told}\n" in done.stdout
+
+
+def test_the_folder_of_rejects_goes_with_the_last_of_them(tmp_path: Path) -> None:
+    write_config(tmp_path, "a")
+    path, source, rejects = tmp_path / "a.yaml", tmp_path / "a.txt", tmp_path / "out/annotated/rejects"
+    path.write_text(path.read_text(encoding="utf-8") + "run: {max_reject_fraction: 1}\n", encoding="utf-8")
+    words = ["preprocess", str(path), "--out", str(tmp_path / "out"), "--overwrite"]
+    for bad in (True, False):
+        source.write_bytes("好\n\n".encode() + b"\xff\n\n" * bad)
+        done = CliRunner().invoke(app, words)
+        assert done.exit_code == 0, done.output
+        assert rejects.exists() == bad
