@@ -484,7 +484,7 @@ def test_lookup_cuts_a_text_as_a_corpus_of_questions_would(spo: Path, run, tmp_p
     assert run("kg", "build", "g.spo", "--out", "my.kg")[0] == 0
     config = yaml.safe_load((SAMPLES / "zh-questions.yaml").read_text(encoding="utf-8"))
     config["input"]["files"] = str(SAMPLES / "zh/questions.dev.json")
-    config["encode"]["tokenizer"] = str(SAMPLES / "vocab.txt")
+    config["encode"] |= {"tokenizer": str(SAMPLES / "vocab.txt"), "columns": ["tree"]}
     config["graph"] = {"triples": str(spo), "match": "words"}
     path = tmp_path / "questions.yaml"
     path.write_text(yaml.safe_dump(config), encoding="utf-8")
