@@ -234,7 +234,16 @@ def generate_(
     OUT/generate-SPLIT gets generated.jsonl, a row a line (id, source, reference, hypotheses with their scores, the
     best first), and metrics.json: ROUGE-1, ROUGE-2, ROUGE-L and BLEU of the best, from 0 to 1. The reference is the
     whole target, also where the row holds it cut. Sources without targets are written for all the same: rows of
-    task classify with one text.
+    task classify with one text, of a config like this:
+
+        task: classify
+        language: en
+        input: {format: jsonl, text: article, label_optional: true, files: {test: articles.jsonl}}
+        annotate: {parser: none}
+        encode: {tokenizer: vocab.txt, columns: []}
+
+        treegraft preprocess articles.yaml
+        treegraft generate summaries.yaml --set data.folder=out/articles --split test
 
     Both texts are compared as tokens spell them (of an uncased tokenizer without case). ROUGE: F1, mean over rows, no
     stemming; of ASCII words or, where Chinese outnumbers ASCII letters, of Chinese characters, marks and the words
