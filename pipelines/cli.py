@@ -92,8 +92,23 @@ def _by_keyboard(error: BaseException | None) -> KeyboardInterrupt | None:
     return error
 
 
+def _hold_streams() -> None:
+    """Let a stream that came closed (`>&-`) lead to nowhere: else the first file that is opened has its number, and
+    gets what is said."""
+    for number, name in enumerate(("stdin", "stdout", "stderr")):
+        try:
+            os.fstat(number)
+        except OSError:
+            os.set_inheritable(
+                os.open(os.devnull, os.O_RDWR), True
+            )  # the lowest number that is free: this one
+        if getattr(sys, name) is None:
+            setattr(sys, name, open(os.devnull, "w" if number else "r", encoding="utf-8"))
+
+
 def main() -> None:
     """Entry point: expected trouble ends in one readable message, not in a traceback."""
+    _hold_streams()
     from pipelines.engine import InterruptedRunError, RunError
 
     logging.getLogger().setLevel(logging.CRITICAL)  # Beam's own news is not the user's

@@ -7,6 +7,8 @@ import errno
 import io
 import os
 import signal
+import subprocess
+import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from types import SimpleNamespace
@@ -16,7 +18,7 @@ import pytest
 from models.train import interrupt, screen
 from models.train.evaluating import _listed
 from models.train.folder import newest
-from tests.models.train.recipes import metrics, write
+from tests.models.train.recipes import metrics, weights, write
 from tests.warm import ROOT, Process, ready, treegraft
 
 
@@ -79,6 +81,36 @@ def test_what_shows_results_ends_quietly(datasets, tmp_path):
         leave(b"rows")
         running.wait(60)
     assert (tmp_path / "out/eval-dev/metrics.json").exists() and said.read_text() == ""
+
+
+FORKS = """
+import os, sys
+from importlib import import_module
+from tests.warm import MODULES
+for name in MODULES:
+    import_module(name)
+for verb in ("finetune", "evaluate", "generate"):
+    if not (child := os.fork()):
+        sys.argv[:] = ["treegraft", verb, sys.argv[1]]
+        if verb != "evaluate":
+            os.close(2)
+            sys.stderr = None
+        sys.exit(import_module("pipelines.cli").main())
+    if code := os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]):
+        sys.exit(f"{verb}: {code}")
+"""
+"""The commands, each a fork of an interpreter that came without streams (which spares imports), as it came."""
+
+
+def test_streams_that_come_closed_stop_nothing(datasets, tmp_path):
+    """`>&- 2>&-`, as a daemon may start it: it works, and no file has what would have been said."""
+    keys = {"model": "unilm", "task": "mlm", "data": {"folder": str(datasets["seq2seq"]), "dev": "train"}}
+    path = write(tmp_path, **keys, optim={"lr": 1e-3, "steps": 1})
+    words = ["bash", "-c", 'exec "$@" <&- >&-', "bash", sys.executable, "-c", FORKS, str(path)]
+    done = subprocess.run(words, cwd=ROOT, stderr=subprocess.PIPE, text=True)
+    assert (done.returncode, "Traceback" in done.stderr) == (0, False), done.stderr
+    assert (tmp_path / "out/generate-train/metrics.json").is_file() and weights(tmp_path / "out")
+    assert not [file for file in tmp_path.rglob("*.*") if b"trained model:" in file.read_bytes()]
 
 
 def test_hanging_up_is_asked_for_once_though_it_is_said_twice(monkeypatch):
