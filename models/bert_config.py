@@ -63,7 +63,7 @@ def read_config(source: str | Path, revision: str = "main") -> BertConfig:
     )
     with reading(f"{source} {found}"):
         given, _ = BertConfig.get_config_dict(str(source), revision=revision)
-    if not given:
+    if not given or not isinstance(given, Mapping):  # a list, a word
         raise CheckpointError(f"{source} {found}; its config.json says nothing")
     if (kind := given.get("model_type", "bert")) != "bert":  # the first releases do not say
         raise CheckpointError(
@@ -84,8 +84,8 @@ def _wrong(given: Mapping[str, Any]) -> Iterator[str]:
         if value is not None and not (type(value) is int and 1 <= value <= most):
             yield f"{name} is {value!r}, expected a whole number from 1 to {most:,}"
     for name in _SHARES:
-        if not _is_number(value := given.get(name) or 0.0) or not 0 <= value <= 1:
-            yield f"{name} is {value!r}, expected a dropout probability from 0 to 1"
+        if not _is_number(value := given.get(name) or 0.0) or not 0 <= value < 1:
+            yield f"{name} is {value!r}, expected a dropout probability from 0 on, below 1 (which drops all)"
     for name in ("layer_norm_eps", "initializer_range"):
         if not _is_number(value := given.get(name, 1.0)) or not value > 0:
             yield f"{name} is {value!r}, expected a number above 0"

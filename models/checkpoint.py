@@ -18,7 +18,16 @@ from typing import Any
 import torch
 from torch import nn
 from transformers import BertConfig
-from transformers.utils import logging
+from transformers.modeling_utils import load_state_dict
+from transformers.utils import (
+    SAFE_WEIGHTS_INDEX_NAME,
+    SAFE_WEIGHTS_NAME,
+    WEIGHTS_INDEX_NAME,
+    WEIGHTS_NAME,
+    cached_file,
+    logging,
+)
+from transformers.utils.hub import get_checkpoint_shard_files
 
 from models.ambert import Ambert
 from models.bert import Bert
@@ -32,6 +41,8 @@ from models.unilm import UniLM
 MODELS: dict[str, type[Bert]] = {model.kind: model for model in (Bert, KBert, SGNet, Ambert, UniLM)}
 """By name, as in a recipe."""
 
+_WEIGHTS = (SAFE_WEIGHTS_NAME, SAFE_WEIGHTS_INDEX_NAME, WEIGHTS_NAME, WEIGHTS_INDEX_NAME)
+"""Files of weights, in the order in which transformers looks for them."""
 _LAYER = re.compile(r"(bert\.)?encoder\.layer\.")
 
 
@@ -82,6 +93,7 @@ def load(
             output_loading_info=True,
             ignore_mismatched_sizes=True,
         )
+        _check_kinds(made, source, revision)
     _complete(made, info, source)
     if made.task.name in others:
         _draw(made, _classifiers(made))
@@ -191,6 +203,35 @@ def _complete(model: Bert, info: dict[str, Any], source: str | Path) -> None:
     for name, weight in model.named_parameters():
         if not weight.detach().sum().isfinite() and not weight.isfinite().all():  # a sum is quickly made
             raise CheckpointError(f"{source} holds weights that are no numbers (NaN or infinite): {name}")
+
+
+def _check_kinds(model: Bert, source: str | Path, revision: str) -> None:
+    """Raise CheckpointError for weights that a file has as whole numbers, say: their scale is lost, and transformers
+    takes them as they are. Read are the heads of the files that it read, from the hub's cache; buffers may be anything.
+    """
+    names = {name.removeprefix("bert.") for name, _ in model.named_parameters()}
+    for file in _files(model, str(source), revision):
+        for name, weight in load_state_dict(file, map_location="meta").items():
+            new = re.sub(
+                r"\bgamma$", "weight", re.sub(r"\bbeta$", "bias", name)
+            )  # names of the first releases
+            if new.removeprefix("bert.") in names and not weight.dtype.is_floating_point:
+                raise CheckpointError(
+                    f"{name} is {str(weight.dtype).removeprefix('torch.')}, expected floating point: save weights as "
+                    "such (of quantized ones: times their scale)"
+                )
+
+
+def _files(model: Bert, source: str, revision: str) -> list[str]:
+    """The files of a checkpoint's weights: those that transformers takes."""
+    named = getattr(model.config, "transformers_weights", None)
+    for name in [named] if named else _WEIGHTS:
+        kept: dict[str, Any] = {"revision": revision, "local_files_only": True}
+        path = cached_file(source, name, **kept, _raise_exceptions_for_missing_entries=False)
+        if path is not None:
+            indexed = path.endswith(".index.json")
+            return get_checkpoint_shard_files(source, path, **kept)[0] if indexed else [path]
+    return []
 
 
 def _fit_head(model: Bert, had: list[str] | None) -> None:

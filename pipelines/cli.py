@@ -7,6 +7,7 @@ import logging
 import os
 import sys
 from importlib.metadata import entry_points
+from pathlib import Path
 from typing import Annotated
 
 import typer
@@ -103,7 +104,8 @@ def _hold_streams() -> None:
                 os.open(os.devnull, os.O_RDWR), True
             )  # the lowest number that is free: this one
         if getattr(sys, name) is None:
-            setattr(sys, name, open(os.devnull, "w" if number else "r", encoding="utf-8"))
+            lasting = Path(os.devnull).open("w" if number else "r", encoding="utf-8")  # noqa: SIM115
+            setattr(sys, name, lasting)
 
 
 def main() -> None:

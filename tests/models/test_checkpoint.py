@@ -9,7 +9,7 @@ import shutil
 import pytest
 import torch
 import transformers
-from safetensors.torch import load_file
+from safetensors.torch import load_file, save_file
 from transformers import (
     BertConfig,
     BertForMaskedLM,
@@ -369,6 +369,8 @@ def changed(saved, folder, config=None, weights=None):
         ({"num_attention_heads": 5}, "not a multiple"),
         ({"hidden_act": "nope"}, "nope"),
         ({"hidden_dropout_prob": 2.0}, "dropout probability"),
+        ({"hidden_dropout_prob": 1}, "hidden_dropout_prob is 1, expected .* below 1"),
+        ({"attention_probs_dropout_prob": 1.0}, "attention_probs_dropout_prob is 1.0"),
         ({"vocab_size": 0}, "vocab_size is 0"),
         ({"vocab_size": None, "pad_token_id": 0}, "is no checkpoint.*vocab_size"),
         ({"pad_token_id": 10**6}, "pad_token_id is 1000000"),
@@ -465,6 +467,74 @@ def test_weights_that_are_no_numbers_are_refused(odd, tmp_path):
     checkpoint.save(made, tmp_path)
     with pytest.raises(CheckpointError, match=r"no numbers .*bert.encoder.layer.1.output.dense.weight"):
         checkpoint.load(tmp_path)
+
+
+@pytest.mark.parametrize("body", ["[1]", '"x"', "3", "null", "{}"])
+def test_a_config_without_keys_is_none(saved, tmp_path, body):
+    changed(saved, tmp_path)
+    (tmp_path / "config.json").write_text(body)
+    with pytest.raises(CheckpointError, match="is no checkpoint: expected a folder with"):
+        checkpoint.load(tmp_path)
+
+
+def as_files(folder, weights, how):
+    """The weights as transformers may have them: one file or two, safetensors or pickled."""
+    kind, halves = how.split()
+    name, write = {
+        "safe": ("model.safetensors", lambda body, path: save_file(body, path, {"format": "pt"})),
+        "pickled": ("pytorch_model.bin", torch.save),
+    }[kind]
+    (folder / "model.safetensors").unlink()
+    if halves == "whole":
+        write(weights, folder / name)
+        return
+    stem, dot = name.split(".")
+    names = {key: f"{stem}-{number % 2 + 1:05}-of-00002.{dot}" for number, key in enumerate(sorted(weights))}
+    for file in set(names.values()):
+        write({key: weights[key] for key in weights if names[key] == file}, folder / file)
+    index = {"metadata": {"total_size": 1}, "weight_map": names}
+    (folder / f"{name}.index.json").write_text(json.dumps(index))
+
+
+@pytest.mark.parametrize("how", ["safe whole", "safe halves", "pickled whole", "pickled halves"])
+def test_weights_of_no_floating_kind_are_refused(saved, tmp_path, how):
+    """Also under the names of the first releases and of a plain encoder; buffers are what they are."""
+    good = load_file(saved / "model.safetensors") | {"bert.embeddings.position_ids": torch.arange(120)[None]}
+    wrong = "bert.encoder.layer.1.output.LayerNorm.weight"
+    old = {name.replace("LayerNorm.weight", "LayerNorm.gamma"): x for name, x in good.items()}
+    for number, (body, name) in enumerate(
+        (
+            (good, wrong),
+            (old, f"{wrong[:-6]}gamma"),
+            ({k.removeprefix("bert."): x for k, x in good.items()}, wrong[5:]),
+        )
+    ):
+        for kind in (torch.int8, torch.bool, torch.int64, torch.float16, torch.bfloat16, torch.float32):
+            folder = tmp_path / f"{number}-{kind}"
+            folder.mkdir()
+            as_files(changed(saved, folder), body | {name: body[name].to(kind)}, how)
+            if kind.is_floating_point:
+                assert checkpoint.load(folder, task="none").drawn == ()
+                continue
+            with pytest.raises(CheckpointError, match=f"{name} is {str(kind)[6:]}, expected floating point"):
+                checkpoint.load(folder)
+
+
+def test_weights_of_a_hub_id_are_looked_at_too(saved, tmp_path, monkeypatch):
+    commit = "0" * 40
+    cached = tmp_path / "models--made--tiny"
+    (cached / "refs").mkdir(parents=True)
+    (cached / "refs/main").write_text(commit)
+    shutil.copytree(saved, cached / "snapshots" / commit)
+    monkeypatch.setattr("huggingface_hub.constants.HF_HUB_OFFLINE", True)
+    monkeypatch.setattr("huggingface_hub.constants.HF_HUB_CACHE", str(tmp_path))
+    assert checkpoint.load("made/tiny").drawn == ()
+    body = load_file(saved / "model.safetensors")
+    as_files(
+        cached / "snapshots" / commit, {name: x.to(torch.int32) for name, x in body.items()}, "safe halves"
+    )
+    with pytest.raises(CheckpointError, match="is int32, expected floating point"):
+        checkpoint.load("made/tiny")
 
 
 def test_a_file_in_the_way_of_a_folder(tmp_path):
