@@ -10,14 +10,19 @@ import difflib
 import re
 from collections.abc import Iterator, Mapping
 from pathlib import Path
-from typing import Annotated, Any, get_origin
+from typing import Annotated, Any, get_args, get_origin
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, ValidationInfo, field_validator
+from pydantic.fields import FieldInfo
 
 _ALTERNATIVE = re.compile(r"str|int|list\[.*\]|\[key\]")
 """A name of an alternative of a union, as pydantic has it in the place of an error."""
 
 
+_OF_TUPLES = ("missing", "too_long", "tuple_type")
+"""Errors of a value that is not so many values."""
+_SHOWN = 20
+"""Lines about one file; who has more of them has another kind of file."""
 _MOST_VALUES = 100_000
 """Values that aliases may make; without any there may be more."""
 _NUMBERS = {"tag:yaml.org,2002:int", "tag:yaml.org,2002:float"}
@@ -149,25 +154,39 @@ def _size(node: Any, sizes: dict[int, int]) -> int:
 
 
 def explain(error: ValidationError, root: type[BaseModel], written: Mapping[str, str]) -> list[str]:
-    """A line for each place where settings do not fit `root`; `written` says what to write for a missing key."""
+    """A line for each place where settings do not fit `root`, of the first; `written` says what to write for a missing
+    key."""
     found: dict[str, list[str]] = {}
     for item in error.errors():
         place = [str(part) for part in item["loc"] if not _ALTERNATIVE.fullmatch(str(part))]
         message = item["msg"].removeprefix("Value error, ")
-        if item["type"] == "extra_forbidden":
+        field = _field_at(item["loc"], root)
+        if field and get_origin(field.annotation) is tuple and item["type"] in _OF_TUPLES:
+            place = place[: len(place) - isinstance(item["loc"][-1], int)]
+            message = (
+                f"expected {len(get_args(field.annotation))} values in brackets, found {item['input']!r}"
+            )
+        elif item["type"] == "extra_forbidden":
             message = f"unknown key; {_hint(str(item['loc'][-1]), _keys_at(item['loc'][:-1], root), root)}"
         elif item["type"] == "missing":
             message = f"this key must be written{written.get('.'.join(place), '')}"
         elif item["type"] != "value_error":
             if item["type"] in ("model_type", "dict_type"):  # pydantic's words name a class
-                message = "expected keys and their values (leave it out for the defaults)"
+                needed = field is not None and field.is_required()
+                cure = written.get(".".join(place), "") if needed else " (leave it out for the defaults)"
+                message = f"expected keys and their values{cure}"
             message = f"{message}, found {item['input']!r}"
             choices = re.findall(r"'([^']*)'", str(item.get("ctx", {}).get("expected", "")))
             if near := difflib.get_close_matches(str(item["input"]), choices, n=1):
                 message += f"; did you mean {near[0]!r}?"
         found.setdefault(".".join(place), []).append(message)
     # What concerns several sections has no place, and names its fields itself.
-    return [f"  {where}{': ' * bool(where)}{'; or: '.join(messages)}" for where, messages in found.items()]
+    lines = [
+        f"  {where}{': ' * bool(where)}{'; or: '.join(dict.fromkeys(messages))}"
+        for where, messages in found.items()
+    ]
+    more = [f"  ... and {len(lines) - _SHOWN:,} more"] if len(lines) > _SHOWN else []
+    return lines[:_SHOWN] + more
 
 
 def section_of(annotation: Any) -> type[BaseModel] | None:
@@ -239,6 +258,18 @@ def _all_keys(section: type[BaseModel], prefix: str = "") -> Iterator[str]:
         yield prefix + name
         if (inner := section_of(field.annotation)) and get_origin(field.annotation) is not list:
             yield from _all_keys(inner, f"{prefix}{name}.")
+
+
+def _field_at(location: tuple[int | str, ...], root: type[BaseModel]) -> FieldInfo | None:
+    """The field that an error's place is in; None: it is in none, or has parts that are no fields."""
+    section: type[BaseModel] | None = root
+    field = None
+    for part in (p for p in location if not isinstance(p, int)):
+        if section is None or part not in section.model_fields:
+            return None
+        field = section.model_fields[part]
+        section = section_of(field.annotation)
+    return field
 
 
 def _keys_at(location: tuple[int | str, ...], root: type[BaseModel]) -> list[str]:

@@ -122,6 +122,11 @@ def _change(raw: dict[str, Any], change: str) -> set[str]:
     key, given, value = change.partition("=")
     if not given or not re.fullmatch(r"\w+(\.\w+)*", key):
         raise RecipeError(f"--set takes key=value, such as optim.lr=3e-5, found {change!r}")
+    if re.search(r"\.\d+(\.|$)", key):
+        raise RecipeError(
+            f"--set {key}: a list is written as a whole, such as --set 'data.folder=[out/a, out/b]' or "
+            "--set 'optim.betas=[0.9, 0.98]'"
+        )
     try:
         made: Any = parse_yaml(value)
         node = yaml.compose(value, yaml.SafeLoader)

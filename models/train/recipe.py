@@ -12,11 +12,11 @@ from typing import Annotated, Any, Literal, get_args
 from pydantic import Field, field_validator, model_validator
 
 from corpora.files import is_uri
-from corpora.sections import MOST, Count, Fraction, Section, number
+from corpora.sections import MOST, Count, Section, number
 from models.evaluate.options import HEEDED, Options
 
 Positive = Annotated[float, Field(gt=0)]
-Forgetting = Annotated[float, Field(ge=0, lt=1)]
+Share = Annotated[float, Field(ge=0, lt=1)]
 Name = Annotated[str, Field(min_length=1)]
 ModelName = Literal["bert", "kbert", "unilm", "sgnet", "ambert"]
 TaskName = Literal["mlm", "nsp", "pretrain", "classify", "regress", "tag", "span", "choice"]
@@ -103,7 +103,7 @@ class New(Section):
     """Width within a layer; default: four times `width`."""
     positions: Annotated[int, Field(ge=1, le=1_000_000)] | None = None
     """Longest sequence that fits; default: what the dataset needs."""
-    dropout: Fraction = 0.1
+    dropout: Share = 0.1
     """Of hidden states and of attention."""
 
 
@@ -112,7 +112,7 @@ class Optim(Section):
 
     lr: Positive = 1e-4
     """The highest learning rate."""
-    betas: tuple[Forgetting, Forgetting] = (0.9, 0.999)
+    betas: tuple[Share, Share] = (0.9, 0.999)
     """How slowly AdamW's two means forget."""
     eps: Positive = 1e-8
     """What AdamW adds to what it divides by."""
@@ -158,7 +158,7 @@ class Recipe(Section):
     """Checkpoint to begin from: a folder (such as `model` in the `out` of another run) or an id on the hub."""
     new: New | None = None
     """Instead of `init`: a model from scratch. Its vocabulary is the dataset's."""
-    dropout: Fraction | None = None
+    dropout: Share | None = None
     """Of hidden states and of attention, instead of that of `init`: fine-tuning often wants another than pretraining.
     (Of a model from scratch: `new.dropout`.)"""
     data: Data
@@ -259,10 +259,7 @@ class Recipe(Section):
                 self.eval_every is not None and self.data.dev is None,
                 "eval_every says when data.dev is looked at: name the split",
             ),
-            (
-                self.best is not None and self.data.dev is None,
-                "best is a score of data.dev: name the split",
-            ),
+            (self.best is not None and self.data.dev is None, "best is a score of data.dev: name the split"),
             (
                 bool(strange),
                 f"{', '.join(f'scores.{name}' for name in strange)}: not heeded by task {self.task!r}, which has "

@@ -132,7 +132,8 @@ def test_an_id_on_the_hub_is_no_path(tmp_path):
         ("out:", "seed: 1\nseed: 2\nout:", "the key 'seed' stands twice"),
         ("out:", "eval_every: 3\nout:", "name the split"),
         ("out:", "dropout: 0\nout:", "of a model from scratch write new.dropout, and drop dropout"),
-        ("out:", "dropout: 1.5\nout:", "dropout: Input should be less than or equal to 1, found 1.5"),
+        ("out:", "dropout: 1\nout:", "dropout: Input should be less than 1, found 1"),
+        ("width: 32", "width: 32, dropout: 1.0", "new.dropout: Input should be less than 1, found 1.0"),
         (
             "mlm",
             "span\nscores: null",
@@ -172,6 +173,24 @@ def test_an_id_on_the_hub_is_no_path(tmp_path):
         ("mlm", "span\nscores: {threshold: on}", "scores.threshold: expected a number, found true"),
         ("lr: 1e-3", "lr: 1, betas: [yes, 0.9]", "optim.betas: expected a number, found true"),
         ("lr: 1e-3", "lr: 1, betas: [1, 0.9]", "optim.betas.0: Input should be less than 1, found 1"),
+        ("lr: 1e-3", "lr: 1, betas: [0.9]", "\n  optim.betas: expected 2 values in brackets, found [0.9]"),
+        ("lr: 1e-3", "lr: 1, betas: []", "\n  optim.betas: expected 2 values in brackets, found []"),
+        (
+            "lr: 1e-3",
+            "lr: 1, betas: [0.9, 0.9, 0]",
+            "\n  optim.betas: expected 2 values in brackets, found [0.9, 0.",
+        ),
+        ("lr: 1e-3", "lr: 1, betas: '0.9'", "\n  optim.betas: expected 2 values in brackets, found '0.9'"),
+        (
+            "optim: {lr: 1e-3, steps: 10}",
+            "optim:",
+            "optim: expected keys and their values, such as `optim: {lr: 1",
+        ),
+        (
+            "data: {folder: data/a}",
+            "data: 3",
+            "data: expected keys and their values, such as `data: {folder: out/my}",
+        ),
         ("steps: 10", "epochs: 1e308", "optim.epochs: Input should be less than or equal to 1000000000"),
         ("out:", "threads: 1000000000000000\nout:", "threads: Input should be less than or equal to 4096"),
         ("out:", "workers: 1e15\nout:", "workers: Input should be less than or equal to 4096"),
@@ -187,6 +206,20 @@ def test_what_is_wrong_is_named(tmp_path, old, new, says):
     with pytest.raises(RecipeError) as caught:
         read(tmp_path, GOOD.replace(old, new))
     assert says in str(caught.value)
+
+
+def test_of_many_keys_that_are_wrong_the_first_are_named(tmp_path):
+    with pytest.raises(RecipeError) as caught:
+        read(tmp_path, GOOD + "".join(f"odd{number}: 1\n" for number in range(1000)))
+    _, *lines = str(caught.value).splitlines()
+    assert len(lines) == 21 and "odd19: unknown key" in lines[19] and lines[20] == "  ... and 980 more"
+
+
+@pytest.mark.parametrize("key", ["data.folder.0.folder", "data.folder.0", "optim.betas.1"])
+def test_a_part_of_a_list_is_no_key(tmp_path, key):
+    (tmp_path / "recipe.yaml").write_text(GOOD)
+    with pytest.raises(RecipeError, match=f"--set {key}: a list is written as a whole"):
+        load_recipe(tmp_path / "recipe.yaml", [f"{key}=0.5"])
 
 
 def test_a_local_checkpoint_is_looked_for_here_and_not_on_the_hub(tmp_path):
