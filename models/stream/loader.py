@@ -19,7 +19,7 @@ from models.stream.batches import Batches, Cursor, Ends, GlobalBatch, Grouping
 from models.stream.order import Kind, Order, Ordering, check_whole
 from models.stream.rows import Rows
 from models.stream.shards import Split
-from models.stream.shipping import Packer, unpack
+from models.stream.shipping import Packer, end_with_parent, unpack
 
 T = TypeVar("T")
 _LOST = (ConnectionError, FileNotFoundError, EOFError)
@@ -189,6 +189,7 @@ class Loader(Generic[T]):
             batch_size=None,
             num_workers=self._workers,
             collate_fn=_as_it_is,
+            worker_init_fn=end_with_parent,
             pin_memory=self._pin,
         )
         return _shipped(loader)

@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import io
+import multiprocessing
 import os
 import pickle
+import threading
+import time
 from collections.abc import Iterable, Iterator
 from typing import Any
 
@@ -13,6 +16,8 @@ import torch
 from numpy.typing import NDArray
 
 _ALIGNMENT = 64
+_ALIVE = 0.5
+"""Seconds between two looks of a worker whether the process that it ships to is still there."""
 
 
 class _Pickler(pickle.Pickler):
@@ -79,3 +84,18 @@ def unpack(memory: torch.Tensor, packed: Iterable[tuple[bytes, list[int]]]) -> I
     for body, places in packed:
         parts = [view[start:stop] for start, stop in zip(places[::2], places[1::2], strict=True)]
         yield pickle.loads(body, buffers=parts)  # noqa: S301  # from a worker of this process, never from a file
+
+
+def end_with_parent(worker: int) -> None:
+    """Have a worker end when its parent was killed. Torch's own watch is not enough: it leaves the worker's loop, and
+    what was shipped is then waited for until somebody reads it, from a pipe that the worker itself keeps open."""
+    parent, began = multiprocessing.parent_process(), os.getppid()
+    assert parent is not None
+
+    def watch() -> None:
+        # Workers that began later hold an end of the pipe that tells of the parent; it tells also who began too late.
+        while os.getppid() == began and parent.is_alive():
+            time.sleep(_ALIVE)
+        os._exit(1)
+
+    threading.Thread(target=watch, daemon=True).start()

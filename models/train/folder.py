@@ -13,10 +13,11 @@ from __future__ import annotations
 import contextlib
 import fcntl
 import json
+import os
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import IO, Any
 
 from corpora import files
 from models.train.recipe import LOOKED, Recipe, settled
@@ -32,7 +33,10 @@ _TOLD = {"metrics.json", "predictions.jsonl", "answers.json", "no_answer.json", 
 """What `treegraft evaluate` and `generate` write to a folder of their own."""
 OLD = ".new-old-"
 """Before the name of a whole folder that is being replaced."""
-_STEP = re.compile(r"step-(\d{8,})")
+_STEP = re.compile(r"step-([0-9]{8,})")
+_HELD = set[IO[str]]()
+"""Locks of this process. One that is forked from it (a loader's worker) lets go of them: else a folder would be held as
+long as that one lives, also when its parent was killed."""
 
 
 class FolderError(ValueError):
@@ -51,16 +55,12 @@ def held(out: Path, recipe: Recipe, overwrite: bool) -> Iterator[Path | None]:
     _usable(out)
     if overwrite or (out / _GONE).exists():
         _check_apart(out, recipe)
+    else:
+        _check_room(out)
     made = [folder for folder in (out, *out.parents) if not folder.exists()]
     out.mkdir(parents=True, exist_ok=True)
     made += [out / name for name in (RECIPE, RUN, _LOCK) if not (out / name).exists()]
-    with (out / _LOCK).open("a") as lock:
-        try:
-            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except OSError:
-            raise FolderError(
-                f"out: another run is writing to {out}: wait for it, or name another folder"
-            ) from None
+    with _locked(out):
         anew = overwrite or (out / _GONE).exists()
         if not anew:
             _compare(out, recipe)
@@ -76,6 +76,31 @@ def held(out: Path, recipe: Recipe, overwrite: bool) -> Iterator[Path | None]:
                     with contextlib.suppress(OSError):  # something else is in it by now
                         (Path.rmdir if path.is_dir() else remove)(path)
             raise
+
+
+@contextlib.contextmanager
+def _locked(out: Path) -> Iterator[None]:
+    with (out / _LOCK).open("a") as lock:
+        try:
+            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except OSError:
+            raise FolderError(
+                f"out: another run is writing to {out}: wait for it, or name another folder"
+            ) from None
+        _HELD.add(lock)
+        try:
+            yield
+        finally:
+            _HELD.discard(lock)
+
+
+def _let_go() -> None:
+    for lock in _HELD:
+        lock.close()
+    _HELD.clear()
+
+
+os.register_at_fork(after_in_child=_let_go)
 
 
 def begin(out: Path, recipe: Recipe, overwrite: bool, facts: Mapping[str, Any]) -> None:
@@ -100,6 +125,7 @@ def check_free(out: Path, recipe: Recipe) -> None:
     """Raise FolderError where the folder is another recipe's, or not of a run."""
     _usable(out)
     if not (out / _GONE).exists():
+        _check_room(out)
         _compare(out, recipe)
 
 
@@ -201,6 +227,19 @@ def _check_apart(out: Path, recipe: Recipe) -> None:
                 f"{key}: {path} lies in out, which --overwrite deletes, and the run reads it: name another folder "
                 "(--out)"
             )
+
+
+def _check_room(out: Path) -> None:
+    """Raise FolderError where something else bears a name that a run writes to: found later, it would cost steps."""
+    for name in (CHECKPOINTS, BEST, MODEL):
+        path = out / name
+        if path.is_symlink() and not path.exists():
+            raise FolderError(f"out: {path} is a link to nothing, where a run keeps a folder: move it away")
+        if path.is_file():
+            raise FolderError(f"out: {path} is a file, where a run keeps a folder: move it away")
+    for path in (out / name for name in (RUN, METRICS, _LOCK)):
+        if path.is_dir():
+            raise FolderError(f"out: {path} is a folder, where a run keeps a file: move it away")
 
 
 def _put_back(left: Path) -> bool:
