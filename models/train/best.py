@@ -45,11 +45,10 @@ class Best:
     """The best look of a run so far, the same in all its processes; nothing where the recipe names no score.
 
     Attributes:
-        look: `step`, `value` and `loss` (None: not known) of the best look so far, and `rows`, what it looked at
-            (`Split.fingerprint`), ready for JSON; None before the first.
+        look: the best one so far; None before the first.
     """
 
-    look: dict[str, Any] | None = None
+    look: states.Look | None = None
 
     def __init__(self, recipe: Recipe, model: Bert, dev: Split | None, collator: Collator) -> None:
         """`dev`: the split that is looked at, opened with the columns of `collator`, which makes batches of it.
@@ -82,15 +81,15 @@ class Best:
     @property
     def folder(self) -> Path | None:
         """Where the best weights so far lie."""
-        return None if self.look is None else self._out / BEST / named(self.look["step"])
+        return None if self.look is None else self._out / BEST / named(self.look.step)
 
-    def go_on(self, look: dict[str, Any] | None) -> None:
+    def go_on(self, look: states.Look | None) -> None:
         """Take up what a checkpoint says was best. Raises FolderError where its weights are gone, or it looked at other
         rows: scores of those do not compare."""
         if self.name is None:
             return
         self.look = look
-        if look is not None and look.get("rows", self._rows) != self._rows:  # earlier releases did not say
+        if look is not None and look.rows not in (None, self._rows):
             raise another(self._out, ["data.dev: other rows there, at which the best look so far looked"])
         if self.folder is not None and not self.folder.is_dir():
             raise FolderError(
@@ -116,16 +115,16 @@ class Best:
         loss = loss if loss is not None and math.isfinite(loss) else None
         if value is None or value != value or not (self.look is None or self._better(value, loss)):
             return False
-        self.look = {"step": step, "value": value, "loss": loss, "rows": self._rows}
+        self.look = states.Look(step=step, value=value, loss=loss, rows=self._rows)
         return True
 
     def _better(self, value: float, loss: float | None) -> bool:
         assert self.name is not None and self.look is not None
-        if value == self.look["value"]:
-            kept = self.look.get("loss")  # checkpoints of earlier releases have none: the first stays
+        if value == self.look.value:
+            kept = self.look.loss  # where it is not known the first stays
             return loss is not None and kept is not None and loss < kept
         less = self.name.startswith("loss") or self.name == "mean_squared_error"
-        return value < self.look["value"] if less else value > self.look["value"]
+        return value < self.look.value if less else value > self.look.value
 
     def write(self, model: Bert, tokenizer: bytes | None) -> None:
         """Keep the weights of the look that is now the best."""
@@ -139,7 +138,7 @@ class Best:
         for path in of_steps(self._out / CHECKPOINTS):
             with contextlib.suppress(FolderError):  # one that is damaged says so when a run goes on from it
                 needed.append(states.read(path).best)
-        names = {named(look["step"]) for look in needed if look is not None}
+        names = {named(look.step) for look in needed if look is not None}
         for path in of_steps(self._out / BEST):
             if path.name not in names:
                 remove_step(path)
@@ -148,7 +147,7 @@ class Best:
         """Make the best weights the run's model; what there is to say of them."""
         assert self.folder is not None and self.look is not None
         states.copy_model(self.folder, self._out / MODEL)
-        step, value = self.look["step"], self.look["value"]
+        step, value = self.look.step, self.look.value
         return f"{MODEL} has the weights of step {step:,}, the best by dev {self.name} {value:.4f}"
 
 

@@ -5,7 +5,8 @@ A few lines of SVG: a plotting library would be the largest dependency of traini
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import math
+from collections.abc import Callable, Sequence
 from html import escape
 from pathlib import Path
 from typing import Any
@@ -20,14 +21,17 @@ _NOT_DRAWN = ("step", "best_step", "tokens", "seconds", "lr", "grad_norm", "toke
 Points = list[tuple[float, float]]
 
 
-def write_curves(out: Path) -> Path | None:
-    """Draw `metrics.jsonl` of a run's folder into `curves.svg`; nothing where there is nothing to draw."""
+def write_curves(out: Path, say: Callable[[str], None]) -> None:
+    """Draw `metrics.jsonl` of a run's folder into `curves.svg`; nothing where there is nothing to draw.
+
+    Where it cannot be written that is said: no run ends for want of a picture.
+    """
     series = _series(read_metrics(out))
     losses = {name: points for name, points in series.items() if _is_loss(name, series)}
     others = {name: points for name, points in series.items() if name not in losses}
     panels = [(title, lines) for title, lines in (("loss", losses), ("dev", others)) if lines]
     if not panels:
-        return None
+        return
     height = len(panels) * (_HEIGHT + _GAP) + _TOP
     body = "".join(
         _panel(title, lines, _TOP + n * (_HEIGHT + _GAP)) for n, (title, lines) in enumerate(panels)
@@ -36,16 +40,18 @@ def write_curves(out: Path) -> Path | None:
         f'<svg xmlns="http://www.w3.org/2000/svg" width="{_LEFT + _WIDTH + 20}" height="{height}" '
         f'font-family="sans-serif" font-size="11"><rect width="100%" height="100%" fill="white"/>{body}</svg>\n'
     )
-    with files.write_atomic(str(out / CURVES)) as sink:
-        sink.write(svg.encode("utf-8"))
-    return out / CURVES
+    try:
+        with files.write_atomic(str(out / CURVES)) as sink:
+            sink.write(svg.encode("utf-8"))
+    except OSError as error:
+        say(f"{out / CURVES} was not drawn: {error}")
 
 
 def _series(lines: Sequence[dict[str, Any]]) -> dict[str, Points]:
     found: dict[str, Points] = {}
     for line in lines:
         for name, value in line.items():
-            if name not in _NOT_DRAWN and isinstance(value, int | float) and value == value:
+            if name not in _NOT_DRAWN and isinstance(value, int | float) and math.isfinite(value):
                 found.setdefault(name, []).append((line["step"], float(value)))
     return found
 

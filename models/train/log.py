@@ -16,6 +16,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any
 
+from pydantic import BaseModel, ConfigDict, FiniteFloat, NonNegativeInt
 from rich.console import Console
 from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
 
@@ -27,6 +28,8 @@ from models.train.recipe import Recipe
 
 _PLAIN_SECONDS = 5.0
 """Where output is no terminal, a line this often at most."""
+_DIGITS = 18
+"""Of a whole number in a line, at most: what counts anything has fewer."""
 
 
 @dataclass(frozen=True)
@@ -40,6 +43,14 @@ class Losses:
     tokens: int
 
 
+class Window(BaseModel):
+    """What was summed up since the last line: by part of the loss its sum and over how many predictions; tokens."""
+
+    model_config = ConfigDict(extra="forbid", strict=True)
+    parts: dict[str, tuple[FiniteFloat, NonNegativeInt]] = {}
+    tokens: NonNegativeInt = 0
+
+
 class Log:
     """Of one run, in its first process; `quiet` ones of the others sum up and tell nothing.
 
@@ -48,11 +59,18 @@ class Log:
     """
 
     def __init__(
-        self, out: Path, console: Console, recipe: Recipe, start: int, steps: int, quiet: bool
+        self,
+        out: Path,
+        console: Console,
+        recipe: Recipe,
+        start: int,
+        steps: int,
+        quiet: bool,
+        window: Window | None = None,
     ) -> None:
         self._out, self._console, self._every, self._quiet = out, console, recipe.log_every, quiet
         self._start, self._steps, self._best = start, steps, recipe.best
-        self.window: dict[str, Any] = _empty()
+        self.window = window or Window()
         self._bar: Progress | None = None
         self._writer = None if quiet or not recipe.tensorboard else _writer()
         self._board: Any = None
@@ -95,20 +113,20 @@ class Log:
         """A step is done; `now` is told as it is."""
         window = self.window
         for name, mean in losses.means.items():
-            total, count = window["parts"].get(name, (0.0, 0))
-            window["parts"][name] = total + mean * losses.counts[name], count + losses.counts[name]
-        window["tokens"] += losses.tokens
+            total, count = window.parts.get(name, (0.0, 0))
+            window.parts[name] = total + mean * losses.counts[name], count + losses.counts[name]
+        window.tokens += losses.tokens
         self._read += losses.tokens
-        counted = any(count for _, count in window["parts"].values())  # else there is no mean
+        counted = any(count for _, count in window.parts.values())  # else there is no mean
         if counted and (step % self._every == 0 or step == self._steps):
-            means = {name: total / max(count, 1) for name, (total, count) in window["parts"].items()}
-            counts = {name: count for name, (_, count) in window["parts"].items()}
+            means = {name: total / max(count, 1) for name, (total, count) in window.parts.items()}
+            counts = {name: count for name, (_, count) in window.parts.items()}
             seconds = time.perf_counter() - self._since
             line = {"step": step, "loss": summed(means, counts, losses.weights)}
             line |= means if len(means) > 1 else {}
-            line |= now | {"tokens": window["tokens"], "seconds": round(seconds, 3)}
+            line |= now | {"tokens": window.tokens, "seconds": round(seconds, 3)}
             line["tokens_per_second"] = round(self._read / max(seconds, 1e-9), 1)
-            self.window, self._read, self._since = _empty(), 0, time.perf_counter()
+            self.window, self._read, self._since = Window(), 0, time.perf_counter()
             self._write(line)
             facts = [f"loss {line['loss']:.4f}", f"{line['tokens_per_second']:,.0f} tokens/s"]
             self._said, self._news = " · ".join(facts), True
@@ -173,13 +191,19 @@ def _read(path: Path) -> tuple[list[dict[str, Any]], bool]:
     lines = path.read_bytes().split(b"\n")[:-1] if path.exists() else []
     for line in lines:
         try:
-            body = json.loads(line)
-        except ValueError:
+            body = json.loads(line, parse_int=_whole)
+        except (ValueError, RecursionError):
             break
-        if not isinstance(body, dict) or not isinstance(body.get("step"), int):
+        if not isinstance(body, dict) or type(body.get("step")) is not int:
             break
         found.append(body)
     return found, len(found) == len(lines)
+
+
+def _whole(text: str) -> int:
+    if len(text) > _DIGITS:
+        raise ValueError("a number that no run writes")
+    return int(text)
 
 
 def _cut(path: Path, step: int) -> bool:
@@ -190,10 +214,6 @@ def _cut(path: Path, step: int) -> bool:
     with files.write_atomic(str(path)) as sink:
         sink.write("".join(json.dumps(line) + "\n" for line in kept).encode())
     return whole
-
-
-def _empty() -> dict[str, Any]:
-    return {"parts": {}, "tokens": 0}
 
 
 def _duration(seconds: float) -> str:

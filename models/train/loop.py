@@ -83,6 +83,7 @@ class _Run:
 
     def __init__(self, recipe: Recipe, console: Console, ranks: Ranks, newest: Path | None) -> None:
         self.recipe, self.ranks, self.out = recipe, ranks, Path(recipe.out)
+        found = states.read_whole(newest) if newest else states.State(step=0, loader={})
         split = data.open_rows(recipe)
         data.check_rows(recipe, split.metadata)
         self.model = parts.make_model(recipe, split, str(newest) if newest else None).to(ranks.device)
@@ -94,15 +95,13 @@ class _Run:
         self.tokenizer = states.read_tokenizer(recipe.data.folder[0].folder)
         self.steps = recipe.optim.steps_in_all(len(self.loader))
         self.best = Best(recipe, self.model, self.dev, collator)
-        found = states.read(newest) if newest else states.State(0, {}, {}, {})
         self.begin, self.owed = found.step, found.owed
         if newest is not None:
             states.restore(newest, self.model, self.optimizer)
             self.resume(found.loader)
             self.best.go_on(found.best)
         parts.prepare(self.model, recipe)
-        self.log = Log(self.out, console, recipe, self.begin, self.steps, quiet=not ranks.first)
-        self.log.window = found.window or self.log.window
+        self.log = Log(self.out, console, recipe, self.begin, self.steps, not ranks.first, found.window)
         self.facts = facts(recipe, self.model, collator, self.steps, split, ranks)
         place = (self.begin, self.steps, newest, found.computed)
         self.told = list(opening(recipe, self.model, ranks, self.loader.describe(), place, compared))
@@ -256,15 +255,15 @@ class _Run:
             if self.ranks.first:
                 self.save(step, owed=True)
             raise
-        self.log.dev(step, result, self.best.look["step"] if self.best.look else None)
+        self.log.dev(step, result, self.best.look.step if self.best.look else None)
 
     def save(self, step: int, owed: bool = False) -> None:
         loader, window, best = self.loader.state_dict(), self.log.window, self.best.look
         computed = computed_by(self.recipe, self.ranks)
-        found = states.State(step, loader, window, self.recipe.lasting(), best, owed, computed)
+        found = states.State(step=step, loader=loader, window=window, best=best, owed=owed, computed=computed)
         states.save(self.out, found, self.model, self.optimizer, self.tokenizer, self.recipe.keep)
         self.best.tidy()
-        write_curves(self.out)
+        write_curves(self.out, self.log.say)
 
     def stop(self, step: int) -> NoReturn:
         """Leave, once the checkpoint is there."""
@@ -276,10 +275,11 @@ class _Run:
     def finish(self) -> Path:
         if self.best.look is not None:
             self.log.say(self.best.finish())
-            folder.write_run(self.out, self.facts | {"best": self.best.look | {"score": self.recipe.best}})
+            best = dict(self.best.look) | {"score": self.recipe.best}
+            folder.write_run(self.out, self.facts | {"best": best})
         else:  # of no score, or one that was never a number
             states.save_model(self.out / folder.MODEL, self.model, self.tokenizer)
-        write_curves(self.out)
+        write_curves(self.out, self.log.say)
         return self.out / folder.MODEL
 
     @contextlib.contextmanager

@@ -12,15 +12,18 @@ Weights and the optimizer's moments are safetensors, all else is JSON; nothing i
 from __future__ import annotations
 
 import contextlib
+import errno
 import json
+import math
 import os
 import shutil
+import zlib
 from collections.abc import Iterator
-from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any, Literal
 
 import torch
+from pydantic import BaseModel, ConfigDict, Field, FiniteFloat, NonNegativeInt, ValidationError
 from safetensors import SafetensorError
 from safetensors.torch import load_file, save_file
 
@@ -29,31 +32,51 @@ from models import checkpoint
 from models.bert import Bert
 from models.bert_batch import TOKENIZER
 from models.train.folder import CHECKPOINTS, OLD, FolderError, damaged, named, of_steps, remove, remove_step
+from models.train.log import Window
 
-STATE_VERSION = 1
+_TRAINING, _OPTIMIZER = "training.json", "optimizer.safetensors"
+_FULL = {errno.ENOSPC, errno.EDQUOT, errno.EFBIG}
 
 
-@dataclass
-class State:
+class Look(BaseModel):
+    """A look at the dev split.
+
+    Attributes:
+        step: after which.
+        value: its score.
+        loss: None: not known, or no number.
+        rows: what was looked at (`Split.fingerprint`); None: not known.
+    """
+
+    model_config = ConfigDict(strict=True)
+    step: NonNegativeInt
+    value: Annotated[float, Field(ge=-math.inf)]  # any but NaN
+    loss: FiniteFloat | None = None
+    rows: str | None = None
+
+
+class State(BaseModel):
     """Where a run stands.
 
     Attributes:
         step: steps done.
         loader: the stream's state (`Loader.state_dict`).
-        window: what was summed up since the last line of metrics (`models.train.log`).
-        recipe: `Recipe.lasting`.
+        window: what was summed up since the last line of metrics.
         best: the best look so far (`models.train.best`).
         owed: whether the look at the dev split after this step failed, and has still to be made.
         computed: in how many pieces, by how many processes (`models.train.facts.computed_by`); None: not known.
+        sums: CRC-32 of the checkpoint's other files; None: not known.
     """
 
-    step: int
+    model_config = ConfigDict(strict=True)
+    version: Literal[1, 2] = 2  # the first wrote no sums
+    step: NonNegativeInt
     loader: dict[str, Any]
-    window: dict[str, Any]
-    recipe: dict[str, Any]
-    best: dict[str, Any] | None = None
+    window: Window = Field(default_factory=Window)
+    best: Look | None = None
     owed: bool = False
-    computed: dict[str, Any] | None = None
+    computed: dict[str, int] | None = None
+    sums: dict[str, int] | None = None
 
 
 def save(
@@ -64,9 +87,9 @@ def save(
     folder.mkdir(exist_ok=True)
     with _whole(folder / named(state.step)) as made:
         write_model(made, model, tokenizer)
-        save_file(_moments(model, optimizer), made / "optimizer.safetensors")
-        body = {"version": STATE_VERSION, **asdict(state)}
-        (made / "training.json").write_text(json.dumps(body, indent=1), encoding="utf-8")
+        save_file(_moments(model, optimizer), made / _OPTIMIZER)
+        body = state.model_dump() | {"sums": _sums(made)}
+        (made / _TRAINING).write_text(json.dumps(body, indent=1), encoding="utf-8")
     for old in of_steps(folder)[:-keep]:
         remove_step(old)
 
@@ -99,39 +122,61 @@ def read_tokenizer(folder: str) -> bytes | None:
 
 
 def read(path: Path) -> State:
-    """Where a run stood at a checkpoint. Raises FolderError where it is damaged, or another release's."""
+    """Where a run stood at a checkpoint. Raises FolderError where that is damaged, or another release's."""
     try:
-        body = json.loads((path / "training.json").read_text(encoding="utf-8"))
-        if body.pop("version") != STATE_VERSION:
-            raise FolderError(f"{path} was written by another release: begin anew, with --overwrite")
-        state = State(**body)
-        best = state.best or {"step": 0, "value": 0.0}
-        parts = (state.loader, state.window, state.recipe, state.computed or {}, best)
-        if not all(isinstance(part, dict) for part in parts) or not best.keys() >= {"step", "value"}:
-            raise TypeError("training.json says other things than a run writes")
-        if named(state.step) != path.name:
-            raise ValueError(f"by training.json it is of step {state.step}")
-        return state
-    except (OSError, ValueError, TypeError, KeyError, AttributeError) as error:
-        if isinstance(error, FolderError):
-            raise
+        state = State.model_validate_json((path / _TRAINING).read_bytes())
+    except OSError as error:
         raise damaged(path, error) from error
+    except ValidationError as error:
+        wrong = error.errors()[0]
+        place = ".".join(map(str, wrong["loc"]))
+        if place == "version" and wrong["type"] == "literal_error":
+            anew = "begin anew, with --overwrite"
+            raise FolderError(f"{path} was written by another release: {anew}") from None
+        raise damaged(path, f"{_TRAINING}: {place}{': ' * bool(place)}{wrong['msg']}") from error
+    if named(state.step) != path.name:
+        raise damaged(path, f"by {_TRAINING} it is of step {state.step}")
+    return state
 
 
-def restore(path: Path, model: Bert, optimizer: torch.optim.Optimizer) -> None:
-    """Put the optimizer's moments back. Raises FolderError where they are damaged, or another model's."""
+def read_whole(path: Path) -> State:
+    """The same, once all files of the checkpoint were found as they were written."""
+    state = read(path)
     try:
-        saved = load_file(path / "optimizer.safetensors")
+        found = _sums(path) if state.sums else {}
+    except OSError as error:
+        raise damaged(path, error) from error
+    for name, value in (state.sums or {}).items():
+        if found.get(name) != value:
+            raise damaged(path, f"{name} {'is not what was saved' if name in found else 'is gone'}")
+    return state
+
+
+def restore(path: Path, model: Bert, optimizer: torch.optim.AdamW) -> None:
+    """Put the optimizer's moments back: of each weight all or, as it never had a gradient, none.
+
+    Raises FolderError where they are damaged, or another model's.
+    """
+    try:
+        saved = load_file(path / _OPTIMIZER)
     except (OSError, SafetensorError) as error:
         raise damaged(path, error) from error
-    for name, weight in model.named_parameters():
-        found = {
-            key.rpartition("|")[2]: value for key, value in saved.items() if key.rpartition("|")[0] == name
-        }
-        if any(value.ndim and value.shape != weight.shape for value in found.values()):
-            raise damaged(path, f"moments of {name} have another shape")
-        if found:
-            optimizer.state[weight] = {key: value.to(weight.device) for key, value in found.items()}
+    found: dict[str, dict[str, torch.Tensor]] = {}
+    for key, value in saved.items():
+        name, _, moment = key.rpartition("|")
+        found.setdefault(name, {})[moment] = value
+    weights = dict(model.named_parameters())
+    for name, moments in found.items():
+        if name not in weights:
+            raise damaged(path, f"{_OPTIMIZER} has moments of {name!r}, which the model has not")
+        weight = weights[name]
+        like = {"step": torch.zeros(()), "exp_avg": weight, "exp_avg_sq": weight}
+        if missing := sorted(like.keys() ^ moments.keys()):
+            raise damaged(path, f"moments of {name}: {', '.join(missing)} is missing, or unknown")
+        for moment, value in moments.items():
+            if (value.shape, value.dtype) != (like[moment].shape, like[moment].dtype):
+                raise damaged(path, f"moments of {name}: {moment} has another shape or type")
+        optimizer.state[weight] = {key: value.to(weight.device) for key, value in moments.items()}
 
 
 def _moments(model: Bert, optimizer: torch.optim.Optimizer) -> dict[str, torch.Tensor]:
@@ -140,6 +185,19 @@ def _moments(model: Bert, optimizer: torch.optim.Optimizer) -> dict[str, torch.T
         for name, weight in model.named_parameters()
         for key, value in optimizer.state[weight].items()
     }
+
+
+def _sums(folder: Path) -> dict[str, int]:
+    """CRC-32 of each file but the one that tells them: enough to know one that is damaged, or of another step."""
+    found = {}
+    for path in sorted(folder.iterdir()):
+        if path.is_file() and path.name != _TRAINING:
+            value = 0
+            with path.open("rb") as source:
+                while block := source.read(1 << 20):
+                    value = zlib.crc32(block, value)
+            found[path.name] = value
+    return found
 
 
 @contextlib.contextmanager
@@ -157,9 +215,10 @@ def _whole(path: Path) -> Iterator[Path]:
     except (OSError, SafetensorError) as error:  # safetensors has no other for a full disk
         with contextlib.suppress(OSError):
             remove(made)
+        full = not isinstance(error, OSError) or error.errno in _FULL
         raise OSError(
-            f"{path} could not be written: {error}. Make room; run again, training goes on from its last checkpoint, "
-            "if there is one"
+            f"{path} could not be written: {error}. {'Make room; run' if full else 'Run'} again, training goes on from "
+            "its last checkpoint, if there is one"
         ) from error
 
 

@@ -321,7 +321,7 @@ def test_a_look_that_fails_is_made_again_from_its_step_on(
     usual = getattr(Best, fails)
 
     def failing(self, *given):
-        if given[0] == step or (fails == "write" and self.look["step"] == step):
+        if given[0] == step or (fails == "write" and self.look.step == step):
             raise RuntimeError("out of memory")
         return usual(self, *given)
 

@@ -198,7 +198,7 @@ def test_speed_is_of_tokens_that_this_process_read(tmp_path, monkeypatch):
             for step in range(begin + 1, end + 1):
                 now[0] += 0.04
                 made.step(step, losses)
-        window = json.loads(json.dumps(made.window))
+        window = log.Window.model_validate_json(made.window.model_dump_json())
     told = log.read_metrics(tmp_path)
     assert [(line["step"], line["tokens"]) for line in told] == [(10, 10_000), (20, 10_000), (30, 10_000)]
     assert [line["tokens_per_second"] for line in told] == pytest.approx([25_000] * 3)
