@@ -53,6 +53,7 @@ def load(
     *,
     labels: Sequence[str] | None = None,
     dropout: float | None = None,
+    padding: int | None = None,
     attention: str = "sdpa",
     dtype: torch.dtype = torch.float32,
     revision: str = "main",
@@ -69,6 +70,7 @@ def load(
             in this one; one of other names is drawn anew. Of a checkpoint whose classes have no names
             (transformers' LABEL_0, ...) the head is kept if it has as many.
         dropout: of hidden states and of attention, in every layer and before a head; default: the checkpoint's.
+        padding: the number of the dataset's [PAD], whose embedding alone does not learn; default: the checkpoint's.
         attention: `sdpa`, `eager` or `flex_attention`, which is for GPUs: on a CPU it is slow and does not train.
         dtype: of the weights.
         revision: of a hub id: a branch, tag or commit.
@@ -81,6 +83,8 @@ def load(
     if dropout is not None:
         config.hidden_dropout_prob = config.attention_probs_dropout_prob = dropout
         config.classifier_dropout = None  # that of hidden states
+    if padding is not None and padding < config.vocab_size:
+        config.pad_token_id = padding
     had, others = label_names(config.id2label), _other_tasks(config)
     kind = _configure(config, model, task, labels, options)
     with reading(f"weights of {source} cannot be read"), _unreported():

@@ -50,7 +50,7 @@ def pretrain(recipe: RecipePath, set_: Set = None, out: Out = None, overwrite: O
 
     A recipe for BERT from scratch, on the dataset that `treegraft preprocess my.yaml` wrote to out/my:
 
-        model: bert             # or unilm, ambert; kbert, sgnet start from BERT
+        model: bert             # or unilm; ambert with task: mlm; kbert, sgnet start from BERT
         task: pretrain          # masked tokens and next sentences; mlm: the first
         new: {layers: 4, width: 256, heads: 4}   # or init: CHECKPOINT
         data: {folder: out/my}  # or several, [{folder: out/a, weight: 2}, ...]

@@ -16,7 +16,8 @@ import pytest
 from corpora import schema, sections
 from corpora.schema import Column
 from corpora.verify import RULES
-from models.train.recipe import Recipe
+from models.checkpoint import MODELS
+from models.train.recipe import TASK_NAMES, Recipe
 from pipelines.config import Config
 from tests.pages import PAGES, ROOT, blocks
 from tests.rows import CLS, SEP, make_rows
@@ -31,6 +32,16 @@ def _columns(columns: Iterable[Column]) -> str:
     lines = ["| group | column | type | shape | meaning |", "|---|---|---|---|---|"]
     lines += [f"| {c.group} | `{c.name}` | `{_type(c)}` | {c.shape} | {c.meaning} |" for c in columns]
     return "\n".join(lines)
+
+
+def _tasks() -> str:
+    """Which model has which task of a recipe."""
+    rows = [["model", *(f"`{task}`" for task in TASK_NAMES)], ["---"] * (1 + len(TASK_NAMES))]
+    rows += [
+        [f"`{name}`", *("yes" if task in kind.tasks else "" for task in TASK_NAMES)]
+        for name, kind in MODELS.items()
+    ]
+    return "\n".join(f"| {' | '.join(row)} |" for row in rows)
 
 
 def tables() -> dict[str, str]:
@@ -54,6 +65,7 @@ def tables() -> dict[str, str]:
         "documents": _columns(schema.annotated_columns(parsed=True, pair=False)),
         "config": sections.as_markdown(Config),
         "recipe": sections.as_markdown(Recipe),
+        "tasks": _tasks(),
         "rules": "\n".join(rules),
     }
 

@@ -45,7 +45,7 @@ def run(
         RecipeError: no split is named; there is no trained model; model and dataset do not fit; or what `open_split`
             and `load` raise, ValueErrors all of them.
     """
-    wanted = asked(recipe, split, model)
+    wanted = asked(recipe, split, model, to)
     with joined(recipe.threads, recipe.deterministic) as ranks:
         loaded, unlike = trained(recipe, wanted, switches)
         loaded.to(ranks.device)

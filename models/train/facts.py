@@ -16,6 +16,7 @@ from models.collate.kinds import Kinds
 from models.collate.mlm import OPTIONS, Masking
 from models.ranks import Ranks
 from models.stream.shards import Split
+from models.train.parts import rate
 from models.train.recipe import Recipe
 
 _PACKAGES = ("treegraft", "torch", "transformers", "numpy")
@@ -96,14 +97,19 @@ def opening(
         yield f"loss = {added_up(model)}"
     if device == "cpu" and recipe.precision == "bf16" and _slow_in_half():
         yield "precision: bf16 is slower than fp32 on this processor, which has neither AMX nor AVX512-BF16"
+    if 1 <= recipe.optim.warmup >= steps > done:
+        yield (
+            f"optim.warmup is {recipe.optim.warmup:,g} steps, the run has {steps:,}: the rate rises to its end, and "
+            f"only to {rate(recipe.optim, steps - 1, steps):.3g}"
+        )
     if recipe.init is None or newest:
         return
     if model.drawn:
         yield f"not in {recipe.init}, or of other labels, so begun anew: {', '.join(grouped(model.drawn))}"
     if not compared:
         yield (
-            f"{recipe.init} has neither tokenizer.json nor vocab.txt here, so whether its tokens are the dataset's was "
-            "not compared"
+            f"{recipe.init} has neither tokenizer.json nor vocab.txt here that numbers its tokens, so whether they are "
+            "the dataset's was not compared"
         )
 
 

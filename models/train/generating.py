@@ -66,7 +66,7 @@ def run(
         RecipeError: no split is named; there is no trained model, or none that generates; model and dataset do not
             fit; or what `Search`, `open_split` and `load` raise, ValueErrors all of them.
     """
-    wanted = asked(recipe, split, model)
+    wanted = asked(recipe, split, model, to)
     with joined(recipe.threads, recipe.deterministic) as ranks:
         loaded, unlike = trained(recipe, wanted, switches)
         try:
@@ -113,13 +113,17 @@ def run(
 
 
 def _speller(wanted: Asked) -> Speller:
-    """What makes text of tokens. Raises RecipeError where neither the model nor the dataset says how."""
-    serialized = read_tokenizer(wanted.source) or read_tokenizer(wanted.folder)
-    if serialized is None:
-        raise RecipeError(
-            f"neither {wanted.source} nor {wanted.folder} has a tokenizer.json, which makes text of tokens"
-        )
-    return Speller(serialized)
+    """What makes text of tokens. Raises RecipeError where neither the model nor the dataset says how, or what says so
+    is damaged."""
+    for folder in (wanted.source, wanted.folder):
+        if (serialized := read_tokenizer(folder)) is not None:
+            try:
+                return Speller(serialized)
+            except ValueError as error:
+                raise RecipeError(f"{folder}: {error}") from None
+    raise RecipeError(
+        f"neither {wanted.source} nor {wanted.folder} has a tokenizer.json, which makes text of tokens"
+    )
 
 
 def _counted(table: pa.Table) -> dict[str, int]:

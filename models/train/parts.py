@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import json
 import math
+import operator
 from collections.abc import Mapping, Sequence
 from fractions import Fraction
 from pathlib import Path
@@ -64,7 +65,14 @@ def make_model(recipe: Recipe, split: Split, resumed: str | None = None) -> Bert
             made = checkpoint.new(_config(recipe.new, metadata), recipe.model, recipe.task, **options)
         else:
             assert recipe.init is not None  # the recipe saw to it
-            made = checkpoint.load(recipe.init, recipe.model, recipe.task, dropout=recipe.dropout, **options)
+            made = checkpoint.load(
+                recipe.init,
+                recipe.model,
+                recipe.task,
+                dropout=recipe.dropout,
+                padding=metadata["special_ids"]["pad"],
+                **options,
+            )
         made.check_dataset(metadata)
     except (checkpoint.CheckpointError, BatchError) as error:
         raise (damaged(Path(resumed), error) if resumed else RecipeError(str(error))) from error
@@ -78,8 +86,10 @@ def check_model(recipe: Recipe) -> None:
     kind = checkpoint.MODELS[recipe.model]
     tasks = [task for task in kind.tasks if task in TASK_NAMES]
     if recipe.task not in tasks:
+        able = [name for name, other in checkpoint.MODELS.items() if recipe.task in other.tasks]
         raise RecipeError(
-            f"model {recipe.model!r} has no task {recipe.task!r}; its tasks: {', '.join(tasks)}"
+            f"model {recipe.model!r} has no task {recipe.task!r}, which {' and '.join(able)} "
+            f"{'have' if len(able) > 1 else 'has'}; its tasks: {', '.join(tasks)}"
         )
     for key in recipe.options:
         whose = [name for name, other in checkpoint.MODELS.items() if key in other.options]
@@ -185,16 +195,21 @@ def _compare(
 
 def tokens_of(source: str) -> dict[str, int] | None:
     """Tokens and their ids by the tokenizer.json of a folder or hub id, or else its vocab.txt, a token a line; None: by
-    neither."""
+    neither. Raises RecipeError where one is damaged."""
+    name = TOKENIZER
     try:
         if (body := _read(source, TOKENIZER)) is not None:
             found = json.loads(body)["model"]["vocab"]
-            if isinstance(found, dict) and all(isinstance(number, int) for number in found.values()):
-                return found
+            if not isinstance(found, list):  # of kinds of tokens that have scores, not numbers
+                return {token: operator.index(number) for token, number in found.items()}
+        name = WORDS
         if (body := _read(source, WORDS)) is not None:
             return _numbered(token_names(body, "strict"))
-    except (OSError, ValueError, KeyError, TypeError, RecursionError):
-        pass
+    except (OSError, ValueError, LookupError, TypeError, AttributeError, RecursionError) as error:
+        raise RecipeError(
+            f"{source}: {name} cannot be read ({type(error).__name__}: {error}), so whether two vocabularies are one "
+            "cannot be told: put the right file in its place"
+        ) from None
     return None
 
 

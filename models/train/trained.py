@@ -40,11 +40,15 @@ class Asked:
     split: str
 
 
-def asked(recipe: Recipe, split: str | None, model: str | None) -> Asked:
+def asked(recipe: Recipe, split: str | None, model: str | None, to: str | None = None) -> Asked:
     """What is asked for: a split, by default the recipe's `data.dev`, and the folder of a model, by default its own.
 
-    Raises RecipeError where no split is named, no model was trained, or the folder is of none or another model or task.
+    Raises RecipeError where no split is named, no model was trained, the folder is of none or another model or task, or
+    one of these, or the folder `to` write to, is empty: of a variable that the shell does not have.
     """
+    for option, value in (("--split", split), ("--model", model), ("--to", to)):
+        if value == "":
+            raise RecipeError(f"{option}: found '', expected a name: leave the option out for its default")
     folder, split = recipe.data.folder_of_dev, split or recipe.data.dev
     if split is None:
         there = ", ".join(read_manifest(folder).splits)

@@ -54,6 +54,47 @@ def test_an_empty_out_is_not_the_recipes_own(datasets, tmp_path, command):
         command(path, out="")
 
 
+@pytest.mark.parametrize("command", [commands.evaluate_, commands.generate_])
+@pytest.mark.parametrize("option", ["split", "model", "to"])
+def test_an_empty_option_is_not_none(tmp_path, command, option):
+    from models.train.reading import RecipeError
+    from tests.models.train.recipes import write
+
+    path = write(tmp_path, task="tag", data={"folder": "x", "dev": "dev"}, optim={"steps": 1})
+    with pytest.raises(RecipeError, match=f"--{option}: found ''"):
+        command(
+            path, **{"beam_size": 1, "n_best": 1} if command is commands.generate_ else {}, **{option: ""}
+        )
+
+
+@pytest.mark.parametrize(
+    "model, task, able", [("ambert", "pretrain", "bert and unilm have"), ("unilm", "nsp", "bert has")]
+)
+def test_a_task_that_a_model_lacks_is_named_with_those_that_have_it(tmp_path, model, task, able):
+    from models.train.parts import check_model
+    from models.train.reading import RecipeError
+    from tests.models.train.recipes import recipe
+
+    with pytest.raises(
+        RecipeError, match=f"model '{model}' has no task '{task}', which {able}; its tasks: mlm"
+    ):
+        check_model(recipe(tmp_path, model=model, task=task, data={"folder": "x"}, optim={"steps": 1}))
+
+
+def test_the_recipe_of_the_help_is_one_for_each_model_that_it_names(tmp_path):
+    import yaml
+
+    from models.train.parts import check_model
+    from models.train.recipe import Recipe
+
+    told = (commands.pretrain.__doc__ or "").split("\n\n")[2]
+    written = yaml.safe_load(told)
+    comment = told.splitlines()[0].partition("# ")[2]
+    assert comment.startswith("or unilm; ambert with task: mlm;")
+    for change in ({}, {"model": "unilm"}, {"model": "ambert", "task": "mlm"}):
+        check_model(Recipe.model_validate(written | change))
+
+
 def test_what_is_wrong_names_the_recipe_and_leaves_no_folder(datasets, tmp_path):
     from models.train.reading import RecipeError
     from tests.models.train.recipes import write

@@ -282,3 +282,6 @@ def test_what_is_wrong_is_said(datasets: Datasets, preprocessed: Preprocessed, t
     (tmp_path / "out/model/tokenizer.json").write_text('{"model": {"vocab": {"[PAD]": 1}}}')
     with pytest.raises(RecipeError, match="they were made for different tokenizers"):
         generated(recipe)
+    (tmp_path / "out/model/tokenizer.json").write_text('{"model": {"type": "none", "vocab": []}}')
+    with pytest.raises(RecipeError, match=f"^{model}: tokenizer.json cannot be read"):
+        generated(recipe)

@@ -16,7 +16,7 @@ from models.train.data import make_collator, open_rows
 from models.train.facts import added_up
 from models.train.parts import make_model
 from models.train.reading import RecipeError
-from tests.models.train.recipes import metrics, recipe, run
+from tests.models.train.recipes import metrics, recipe, run, weights
 
 SUMS = [
     ("bert", "pretrain", "pretrain", {}, "mlm + nsp"),
@@ -170,15 +170,61 @@ def test_tokens_of_a_hub_id_are_compared(datasets, tmp_path, monkeypatch):
     assert "made/tiny has neither tokenizer.json nor vocab.txt here" in said
 
 
-@pytest.mark.parametrize(
-    "body", ['{"model": {"vocab": {"a": "b"}}}', '{"model":' * 5000 + "1" + "}" * 5000, "[]"]
-)
-def test_a_tokenizer_that_says_no_tokens_is_not_compared(datasets, tmp_path, body):
+def test_a_tokenizer_that_numbers_no_tokens_is_not_compared(datasets, tmp_path):
+    """Unigram's have scores."""
     keys = {"task": "mlm", "data": {"folder": str(datasets["pretrain"])}, "optim": {"lr": 1e-3, "steps": 1}}
     before, _ = run(tmp_path / "before", **keys)
-    (before / "model/tokenizer.json").write_text(body)
+    (before / "model/tokenizer.json").write_text('{"model": {"type": "Unigram", "vocab": [["a", -1.5]]}}')
     _, said = run(tmp_path / "after", init=str(before / "model"), **keys)
-    assert "has neither tokenizer.json nor vocab.txt here" in said
+    assert "has neither tokenizer.json nor vocab.txt here that numbers its tokens" in said
+
+
+@pytest.mark.parametrize(
+    "name, body",
+    [
+        ("tokenizer.json", b'{"model": {"vocab": {"a": "b"}}}'),
+        ("tokenizer.json", b'{"model": {"vocab"'),
+        ("tokenizer.json", b'{"model":' * 5000 + b"1" + b"}" * 5000),
+        ("tokenizer.json", b"[]"),
+        ("vocab.txt", b"\xff\xfe\n"),
+    ],
+)
+def test_a_tokenizer_that_is_damaged_is_no_missing_one(datasets, tmp_path, name, body):
+    keys = {"task": "mlm", "data": {"folder": str(datasets["pretrain"])}, "optim": {"lr": 1e-3, "steps": 1}}
+    before, _ = run(tmp_path / "before", **keys)
+    (before / "model/tokenizer.json").unlink()
+    (before / "model" / name).write_bytes(body)
+    with pytest.raises(
+        RecipeError, match=rf"before/out/model: {name} cannot be read \(\w+: .*put the right file"
+    ):
+        run(tmp_path / "after", init=str(before / "model"), **keys)
+
+
+def test_padding_is_the_datasets_whatever_the_checkpoint_has(datasets, tmp_path):
+    """Else the embedding of a token does not learn."""
+    keys = {
+        "data": {"folder": str(datasets["classify"])},
+        "optim": {"lr": 1e-2, "steps": 2, "weight_decay": 0},
+    }
+    before, _ = run(tmp_path / "before", task="classify", **keys)
+    tokens = json.loads((before / "model/tokenizer.json").read_text())["model"]["vocab"]
+    path = before / "model/config.json"
+    assert (config := json.loads(path.read_text()))["pad_token_id"] == tokens["[PAD]"]
+    path.write_text(json.dumps(config | {"pad_token_id": tokens["[CLS]"]}))
+    after, _ = run(tmp_path / "after", task="classify", init=str(before / "model"), **keys)
+    assert json.loads((after / "model/config.json").read_text()) == config
+    name = "bert.embeddings.word_embeddings.weight"
+    moved = (weights(after)[name] != weights(before)[name]).any(1)
+    assert moved[tokens["[CLS]"]] and not moved[tokens["[PAD]"]]
+
+
+@pytest.mark.parametrize(
+    "warmup, steps, told", [(3, 3, "to 0.00075"), (1e4, 3, "10,000 steps"), (2, 3, ""), (0.9, 3, "")]
+)
+def test_a_rate_that_never_is_what_was_asked_for_is_told_of(datasets, tmp_path, warmup, steps, told):
+    optim = {"lr": 1e-3, "steps": steps, "warmup": warmup}
+    _, said = run(tmp_path, task="mlm", data={"folder": str(datasets["pretrain"])}, optim=optim)
+    assert ("optim.warmup is" in said) == bool(told) and told in said
 
 
 def test_tokens_are_read_once(datasets, tmp_path, monkeypatch):
