@@ -209,7 +209,8 @@ def test_padding_is_the_datasets_whatever_the_checkpoint_has(datasets, tmp_path)
     before, _ = run(tmp_path / "before", task="classify", **keys)
     tokens = json.loads((before / "model/tokenizer.json").read_text())["model"]["vocab"]
     path = before / "model/config.json"
-    assert (config := json.loads(path.read_text()))["pad_token_id"] == tokens["[PAD]"]
+    config = json.loads(path.read_text())
+    assert config["pad_token_id"] == tokens["[PAD]"]
     path.write_text(json.dumps(config | {"pad_token_id": tokens["[CLS]"]}))
     after, _ = run(tmp_path / "after", task="classify", init=str(before / "model"), **keys)
     assert json.loads((after / "model/config.json").read_text()) == config
