@@ -89,7 +89,8 @@ def _lines(result: Result, rows: Split, out: str, source: str, unlike: list[str]
     yield from result.remarks
     yield from (_listed(name, table) for name, table in result.tables.items())
     if result.rules:
-        yield f"scored by {', '.join(f'{name}: {plain(value)}' for name, value in result.rules.items())}"
+        rules = ", ".join(f"{name}: {plain(value)}" for name, value in result.rules.items())
+        yield f"{'scored' if result.scores else 'read'} by {rules}"
     yield f"scores: {files.join(out, METRICS)} · predictions: {files.join(out, PREDICTIONS)}"
     if result.files:
         yield f"for official scripts: {', '.join(files.join(out, name) for name in result.files)}"
