@@ -123,7 +123,7 @@ def parse_yaml(text: str) -> Any:
 
     try:
         return yaml.load(text, Loader=Loader)  # noqa: S506  (a SafeLoader)
-    except (ValueError, LookupError, AttributeError) as error:
+    except (ValueError, LookupError, AttributeError, ArithmeticError) as error:
         raise yaml.YAMLError(f"it has a value that is none of its kind: {error}") from None
 
 

@@ -213,7 +213,7 @@ def check_labels(labels: Sequence[str], classes: int, names: Sequence[str] | Non
         if strange
         else (
             f"write `encode.labels: {json.dumps(list(names), ensure_ascii=False)}` in the dataset's config and run "
-            "`treegraft encode` again, so that numbers mean the same"
+            "`treegraft encode --overwrite`, so that numbers mean the same"
         )
     )
     own = "the same labels in another order" if sorted(names) == sorted(theirs) else classes

@@ -216,12 +216,12 @@ def _check_kinds(model: Bert, source: str | Path, revision: str) -> None:
     names = {name.removeprefix("bert.") for name, _ in model.named_parameters()}
     for file in _files(model, str(source), revision):
         for name, weight in load_state_dict(file, map_location="meta").items():
-            new = re.sub(
-                r"\bgamma$", "weight", re.sub(r"\bbeta$", "bias", name)
-            )  # names of the first releases
-            if new.removeprefix("bert.") in names and not weight.dtype.is_floating_point:
+            # The first releases had other names. A float of 8 bits has a scale, too.
+            new = re.sub(r"\bgamma$", "weight", re.sub(r"\bbeta$", "bias", name))
+            fine = weight.dtype.is_floating_point and weight.dtype.itemsize > 1
+            if new.removeprefix("bert.") in names and not fine:
                 raise CheckpointError(
-                    f"{name} is {str(weight.dtype).removeprefix('torch.')}, expected floating point: save weights as "
+                    f"{name} is {str(weight.dtype).removeprefix('torch.')}, expected float16 or wider: save weights as "
                     "such (of quantized ones: times their scale)"
                 )
 

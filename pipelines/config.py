@@ -215,6 +215,10 @@ class Config(Section):
                 "the field that holds the label, or, if there is none, call the split `test`",
             ),
             (
+                self._lacks_label and bool(self.input.skip_labels),
+                "input.skip_labels names labels, and there is no `input.label` to have them: drop it",
+            ),
+            (
                 self.task == "seq2seq" and not self.input.has_pair,
                 "task 'seq2seq' needs `input.text_pair`: the field that holds the target",
             ),

@@ -80,7 +80,9 @@ def value_scores(gold: ArrayLike, predicted: ArrayLike) -> Scores:
     if not len(wanted):
         return {}
     scores = {"mean_squared_error": float(np.square(wanted - found).mean())}
-    vary = len(wanted) > 1 and np.ptp(wanted) > 0 and np.ptp(found) > 0
+    if len(wanted) == 1:  # which is correlated with nothing
+        return scores
+    vary = np.ptp(wanted) > 0 and np.ptp(found) > 0
     for name, correlation in (("pearson", pearsonr), ("spearman", spearmanr)):
         scores[name] = float(correlation(wanted, found).statistic) if vary else 0.0
     return scores

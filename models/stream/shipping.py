@@ -6,6 +6,7 @@ import io
 import multiprocessing
 import os
 import pickle
+import signal
 import threading
 import time
 from collections.abc import Iterable, Iterator
@@ -88,14 +89,24 @@ def unpack(memory: torch.Tensor, packed: Iterable[tuple[bytes, list[int]]]) -> I
 
 def end_with_parent(worker: int) -> None:
     """Have a worker end when its parent was killed. Torch's own watch is not enough: it leaves the worker's loop, and
-    what was shipped is then waited for until somebody reads it, from a pipe that the worker itself keeps open."""
+    what was shipped is then waited for until somebody reads it, from a pipe that the worker itself keeps open.
+
+    Of SIGTERM only the parent's own counts: who asks all processes of a run to end (`timeout`, a scheduler) would take
+    the workers from under a parent that first keeps what it has learned.
+    """
     parent, began = multiprocessing.parent_process(), os.getppid()
     assert parent is not None
+    heard = hasattr(signal, "sigtimedwait")  # not on macOS
+    if heard:
+        signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGTERM})
 
     def watch() -> None:
         # Workers that began later hold an end of the pipe that tells of the parent; it tells also who began too late.
         while os.getppid() == began and parent.is_alive():
-            time.sleep(_ALIVE)
+            if not heard:
+                time.sleep(_ALIVE)
+            elif (asked := signal.sigtimedwait({signal.SIGTERM}, _ALIVE)) and asked.si_pid == began:
+                os._exit(0)
         os._exit(1)
 
     threading.Thread(target=watch, daemon=True).start()

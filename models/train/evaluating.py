@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Collection, Iterator
-from pathlib import Path
 from typing import Any
 
 from rich.console import Console
@@ -21,7 +20,7 @@ from models.train.data import batches_of_look, make_collator
 from models.train.facts import options_of, plain
 from models.train.parts import check_fits, token_names
 from models.train.recipe import Recipe
-from models.train.trained import asked, fitting, other_kinds, shown, trained
+from models.train.trained import asked, fitting, other_kinds, place_of, shown, trained
 
 
 def run(
@@ -38,7 +37,8 @@ def run(
         split: default: the recipe's `data.dev`.
         model: folder of a model instead of the recipe's own `out/model`.
         console: where scores are shown, by the first of several processes.
-        switches: options of the recipe that hold whatever the model was trained with (`models.train.trained`).
+        switches: options that are as the recipe has them, though the model was trained with others
+            (`models.train.trained`).
         to: folder for scores and predictions; default: `eval-<split>` in the recipe's `out`.
 
     Raises:
@@ -46,6 +46,7 @@ def run(
             and `load` raise, ValueErrors all of them.
     """
     wanted = asked(recipe, split, model, to)
+    out = place_of(recipe, to, f"eval-{wanted.split}")
     with joined(recipe.threads, recipe.deterministic) as ranks:
         loaded, unlike = trained(recipe, wanted, switches)
         loaded.to(ranks.device)
@@ -73,7 +74,6 @@ def run(
                 "rows": rows.rows,
             }
             facts |= {"options": options_of(loaded), "precision": recipe.precision}
-            out = to or str(Path(recipe.out) / f"eval-{wanted.split}")
             write(result, out, facts)
             unlike += other_kinds(loaded, collator, wanted.source)
             for told in _lines(result, rows, out, wanted.source, unlike):

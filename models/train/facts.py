@@ -99,7 +99,7 @@ def opening(
         yield "precision: bf16 is slower than fp32 on this processor, which has neither AMX nor AVX512-BF16"
     if 1 <= recipe.optim.warmup >= steps > done:
         yield (
-            f"optim.warmup is {recipe.optim.warmup:,g} steps, the run has {steps:,}: the rate rises to its end, and "
+            f"optim.warmup is {recipe.optim.warmup:,.15g} steps, the run has {steps:,}: the rate rises to its end, and "
             f"only to {rate(recipe.optim, steps - 1, steps):.3g}"
         )
     if recipe.init is None or newest:

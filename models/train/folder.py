@@ -186,11 +186,11 @@ def _usable(out: Path) -> None:
     there = [path for path in (out / RECIPE, out / _GONE) if path.exists()]
     if not out.exists() or (there and all(map(_is_ours, there))) or all(map(_is_free, out.iterdir())):
         return
-    kept = newest(out)
-    if kept is not None and there:
+    kept, damaged = newest(out), [path for path in there if not _is_ours(path)]
+    if kept is not None and damaged:
         raise FolderError(
-            f"out: {there[0]} is damaged, so whose run {out} holds is not known: name another folder (--out). What it "
-            f"learned may be the beginning of another run: --set init={kept}"
+            f"out: {damaged[0]} is damaged, so whose run {out} holds is not known: name another folder (--out). What "
+            f"it learned may be the beginning of another run: --set init={kept}"
         )
     raise FolderError(f"out: {out} holds other files and no {RECIPE} of a run: name a folder of its own")
 

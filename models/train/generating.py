@@ -5,7 +5,6 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Collection, Iterator
 from contextlib import contextmanager
-from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
@@ -28,7 +27,7 @@ from models.train.parts import same_tokens
 from models.train.reading import RecipeError
 from models.train.recipe import Recipe
 from models.train.state import read_tokenizer
-from models.train.trained import Asked, asked, fitting, shown, trained
+from models.train.trained import Asked, asked, fitting, place_of, shown, trained
 
 GENERATED = "generated.jsonl"
 _SETTINGS = (
@@ -59,7 +58,8 @@ def run(
         model: folder of a model instead of the recipe's own `out/model`.
         settings: of `Search`; without `max_target_length`, or None of it, what `room_of` says.
         out, err: where scores and progress are shown, by the first of several processes.
-        switches: options of the recipe that hold whatever the model was trained with (`models.train.trained`).
+        switches: options that are as the recipe has them, though the model was trained with others
+            (`models.train.trained`).
         to: folder for texts and scores; default: `generate-<split>` in the recipe's `out`.
 
     Raises:
@@ -67,6 +67,7 @@ def run(
             fit; or what `Search`, `open_split` and `load` raise, ValueErrors all of them.
     """
     wanted = asked(recipe, split, model, to)
+    place = place_of(recipe, to, f"generate-{wanted.split}")
     with joined(recipe.threads, recipe.deterministic) as ranks:
         loaded, unlike = trained(recipe, wanted, switches)
         try:
@@ -105,7 +106,6 @@ def run(
         if ranks.first:
             facts = {"model": wanted.source, "folder": wanted.folder, "split": wanted.split}
             facts |= _counted(table) | {name: getattr(search, name) for name in _SETTINGS}
-            place = to or str(Path(recipe.out) / f"generate-{wanted.split}")
             write(result, place, facts, GENERATED)
             for said in _lines(result, facts, place, seconds):
                 out.print(said, soft_wrap=isinstance(said, str))

@@ -206,9 +206,10 @@ def tokens_of(source: str) -> dict[str, int] | None:
         if (body := _read(source, WORDS)) is not None:
             return _numbered(token_names(body, "strict"))
     except (OSError, ValueError, LookupError, TypeError, AttributeError, RecursionError) as error:
+        cure = "run again once it can" if isinstance(error, OSError) else "put the right file in its place"
         raise RecipeError(
             f"{source}: {name} cannot be read ({type(error).__name__}: {error}), so whether two vocabularies are one "
-            "cannot be told: put the right file in its place"
+            f"cannot be told: {cure}"
         ) from None
     return None
 

@@ -134,6 +134,8 @@ def read(path: Path) -> State:
             anew = "begin anew, with --overwrite"
             raise FolderError(f"{path} was written by another release: {anew}") from None
         raise damaged(path, f"{_TRAINING}: {place}{': ' * bool(place)}{wrong['msg']}") from error
+    if "version" not in state.model_fields_set:
+        raise damaged(path, f"{_TRAINING} has no version")
     if named(state.step) != path.name:
         raise damaged(path, f"by {_TRAINING} it is of step {state.step}")
     return state

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 from collections.abc import Collection, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -11,6 +12,7 @@ from typing import Any
 
 from rich.table import Table
 
+from corpora.files import is_uri
 from corpora.manifest import read_manifest
 from models import checkpoint
 from models.bert import Bert
@@ -43,8 +45,8 @@ class Asked:
 def asked(recipe: Recipe, split: str | None, model: str | None, to: str | None = None) -> Asked:
     """What is asked for: a split, by default the recipe's `data.dev`, and the folder of a model, by default its own.
 
-    Raises RecipeError where no split is named, no model was trained, the folder is of none or another model or task, or
-    one of these, or the folder `to` write to, is empty: of a variable that the shell does not have.
+    Raises RecipeError where no split is named, no model was trained, or the folder is of none or another model or task;
+    or where one of these, or `to`, is an empty word: of a variable that the shell does not have.
     """
     for option, value in (("--split", split), ("--model", model), ("--to", to)):
         if value == "":
@@ -79,6 +81,24 @@ def asked(recipe: Recipe, split: str | None, model: str | None, to: str | None =
                 f"trained by, or --set {key}={its}"
             )
     return Asked(source, saved, folder, split)
+
+
+def place_of(recipe: Recipe, to: str | None, name: str) -> str:
+    """The folder for what is found: `to`, or one of this name in the recipe's `out`.
+
+    Raises RecipeError where nothing can be written there: better said now than once all is computed.
+    """
+    if to is None:
+        return str(Path(recipe.out) / name)
+    if is_uri(to):
+        return to
+    path = Path(to).expanduser().absolute()
+    there = next(one for one in (path, *path.parents) if os.path.lexists(one))
+    if not there.is_dir():
+        raise RecipeError(f"--to: {there} is no folder: name one for what is found")
+    if not os.access(there, os.W_OK):
+        raise RecipeError(f"--to: {there} cannot be written to")
+    return str(path)
 
 
 def trained(recipe: Recipe, wanted: Asked, switches: Collection[str] = ()) -> tuple[Bert, list[str]]:

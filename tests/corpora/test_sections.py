@@ -33,7 +33,17 @@ def test_other_numbers_and_words_are_as_they_were():
 
 
 @pytest.mark.parametrize(
-    "value", ["!!int 'a:b'", "!!int ''", "!!float x", "!!bool x", "!!timestamp x", "2020-13-45", "9" * 5000]
+    "value",
+    [
+        "!!int 'a:b'",
+        "!!int ''",
+        "!!float x",
+        "!!bool x",
+        "!!timestamp x",
+        "2020-13-45",
+        "9" * 5000,
+        "1:" * 250 + "1.5",
+    ],
 )
 def test_a_value_that_is_none_of_its_kind_is_refused(value, tmp_path):
     with pytest.raises(yaml.YAMLError, match="a value that is none of its kind"):

@@ -247,9 +247,9 @@ def test_a_dataset_of_another_vocabulary_or_labels_is_refused():
     ):
         with pytest.raises(BatchError, match=re.escape(says)) as raised:
             model.check_dataset({"vocab_size": 120, "labels": labels})
-        cure, python = str(raised.value).split(" again, so that numbers mean the same, or ")
+        cure, python = str(raised.value).split(" --overwrite`, so that numbers mean the same, or ")
         assert (
-            """): write `encode.labels: ["a", "b", "c"]` in the dataset's config and run `treegraft encode`"""
+            """): write `encode.labels: ["a", "b", "c"]` in the dataset's config and run `treegraft encode"""
             in cure
         )
         assert "fine-tune" in python and "labels=split.metadata" in python

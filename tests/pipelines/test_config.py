@@ -90,6 +90,17 @@ def test_defaults_and_shorthands(tmp_path: Path) -> None:
             "needs `input.label`, for split 'train' trains: name the field that holds the label, or, if there is "
             "none, call the split `test`",
         ),
+        (
+            {
+                "input": {
+                    "format": "tsv",
+                    "files": {"test": "b"},
+                    "label_optional": True,
+                    "skip_labels": ["-"],
+                }
+            },
+            "input.skip_labels names labels, and there is no `input.label` to have them: drop it",
+        ),
         ({"input": {**GOOD["input"], "files": {"../x": "a"}}}, "split name '../x'"),
         ({"encode": None}, "encode: "),
         (

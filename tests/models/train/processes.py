@@ -55,4 +55,5 @@ def both(module: str | None, *arguments: str, seconds: float = 300) -> subproces
                         process.kill()
             time.sleep(0.005)
         texts = [Path(stream.name).read_text(encoding="utf-8") for stream in (out, err)]
-    return subprocess.CompletedProcess([*arguments], next((code for code in codes if code), 0), *texts)
+    code = min(codes) if min(codes) < 0 else max(codes)  # first of all that of one that had to be killed
+    return subprocess.CompletedProcess([*arguments], code, *texts)

@@ -71,7 +71,16 @@ def test_what_a_checkpoint_says_of_its_run_is_checked(unfinished, wrong):
         states.read(unfinished[1])
 
 
-@pytest.mark.parametrize("body", [b"[" * 100_000, b'"x"', b"\xff", b'{"version": ' + b"9" * 5000 + b"}"])
+@pytest.mark.parametrize(
+    "body",
+    [
+        b"[" * 100_000,
+        b'"x"',
+        b"\xff",
+        b'{"version": ' + b"9" * 5000 + b"}",
+        b'{"step": 3, "loader": {}}',
+    ],
+)
 def test_a_training_json_that_is_none_is_damage(unfinished, body):
     (unfinished[1] / "training.json").write_bytes(body)
     with pytest.raises(FolderError, match="delete that folder"):

@@ -130,6 +130,25 @@ def test_an_ablation_of_an_evaluation_leaves_the_scores_of_training_alone(
     assert json.loads((tmp_path / "out/eval-dev/metrics.json").read_text()) == usual
 
 
+@pytest.mark.parametrize("command", [commands.evaluate_, commands.generate_])
+def test_a_place_that_cannot_be_is_told_before_any_work(
+    datasets: Datasets, tmp_path: Path, command: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    keys: dict[str, Any] = {
+        "model": "unilm",
+        "task": "mlm",
+        "data": {"folder": str(datasets["seq2seq"]), "dev": "train"},
+        "optim": {"steps": 1},
+    }
+    path = recipes.write(tmp_path, **keys)
+    commands.finetune(path)
+    monkeypatch.setattr(checkpoint, "load", None)  # no model is loaded for it
+    (tmp_path / "dangling").symlink_to("nowhere")
+    for place in ("recipe.yaml", "recipe.yaml/below", "dangling", "dangling/below"):
+        with pytest.raises(RecipeError, match=r"^--to: .*/(recipe\.yaml|dangling) is no folder"):
+            command(path, to=str(tmp_path / place))
+
+
 def test_kinds_of_rows_are_compared_with_those_that_were_in_force(datasets: Datasets, tmp_path: Path) -> None:
     """Not with the option that is for rows without a kind, which training had none of."""
     keys: dict[str, Any] = {

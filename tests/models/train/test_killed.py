@@ -61,6 +61,22 @@ def test_the_same_command_goes_on_at_once_to_the_same_bits(datasets, tmp_path, k
     assert until(lambda: not any(lives(int(pid)) for pid in workers), 10)
 
 
+@pytest.mark.skipif(not hasattr(signal, "sigtimedwait"), reason="nobody knows here who asks")
+def test_who_asks_the_whole_group_to_end_gets_a_checkpoint(datasets, tmp_path, killing):
+    """As `timeout` and schedulers do; workers leave it to the run."""
+    keys = {"task": "pretrain", "data": {"folder": str(datasets["pretrain"])}, "workers": 2}
+    keys |= {"optim": {"lr": 1e-3, "steps": 100_000}, "save_every": 100_000}
+    running, said = start(tmp_path, "pretrain", write(tmp_path, **keys))
+    killing.append(running.pid)
+    metrics = tmp_path / "out/metrics.jsonl"
+    assert until(lambda: metrics.exists() and metrics.read_text().count("\n") > 1), said.read_text()
+    workers = Path(f"/proc/{running.pid}/task/{running.pid}/children").read_text().split()
+    os.killpg(running.pid, signal.SIGTERM)
+    assert running.wait(60) == 130 and newest(tmp_path / "out") and workers
+    assert "stopped after step" in said.read_text() and "memory" not in said.read_text()
+    assert until(lambda: not any(lives(int(pid)) for pid in workers), 10)
+
+
 @pytest.mark.parametrize(
     "method", ["fork", *(pytest.param(name, marks=pytest.mark.heavy) for name in ("spawn", "forkserver"))]
 )

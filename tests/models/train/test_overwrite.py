@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 
 import pytest
 
@@ -170,12 +171,13 @@ def test_what_a_kill_leaves_of_a_file_is_swept_by_the_next_run(tmp_path):
         assert files_of(out) == before
 
 
-def test_a_damaged_recipe_beside_checkpoints_is_named(tmp_path):
+@pytest.mark.parametrize("name", ["recipe.json", ".old-recipe.json"])
+def test_a_damaged_recipe_beside_checkpoints_is_named(tmp_path, name):
     out = tmp_path / "out"
-    write_run(out, **{"recipe.json": "{", "checkpoints/step-00000004/training.json": "{}"})
+    write_run(out, **{name: "{", "checkpoints/step-00000004/training.json": "{}"})
     for hold in (lambda *given: held(*given, True).__enter__(), check_free):
         with pytest.raises(
-            FolderError, match=r"recipe\.json is damaged.*--set init=.*/checkpoints/step-00000004"
+            FolderError, match=rf"/{re.escape(name)} is damaged.*--set init=.*/checkpoints/step-00000004"
         ):
             hold(out, some(tmp_path))
 
