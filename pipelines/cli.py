@@ -100,9 +100,8 @@ def _hold_streams() -> None:
         try:
             os.fstat(number)
         except OSError:
-            os.set_inheritable(
-                os.open(os.devnull, os.O_RDWR), True
-            )  # the lowest number that is free: this one
+            taken = os.open(os.devnull, os.O_RDWR)  # the lowest number that is free: this one
+            os.set_inheritable(taken, True)
         if getattr(sys, name) is None:
             lasting = Path(os.devnull).open("w" if number else "r", encoding="utf-8")  # noqa: SIM115
             setattr(sys, name, lasting)
