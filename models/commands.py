@@ -50,8 +50,9 @@ def pretrain(recipe: RecipePath, set_: Set = None, out: Out = None, overwrite: O
 
     A recipe for BERT from scratch, on the dataset that `treegraft preprocess my.yaml` wrote to out/my:
 
-        model: bert             # or unilm; ambert with task: mlm; kbert, sgnet start from BERT
-        task: pretrain          # masked tokens and next sentences; mlm: the first
+        model: bert             # or unilm; kbert, sgnet start from BERT
+        task: pretrain          # masked tokens and next sentences; mlm: the
+                                # first, all that ambert has
         new: {layers: 4, width: 256, heads: 4}   # or init: CHECKPOINT
         data: {folder: out/my}  # or several, [{folder: out/a, weight: 2}, ...]
         batch: {rows: 64}       # or tokens: 16384; accumulate: 4 saves memory
@@ -238,12 +239,13 @@ def generate_(
 
         task: classify
         language: en
-        input: {format: jsonl, text: article, label_optional: true, files: {test: articles.jsonl}}
+        input: {format: jsonl, text: article, files: {test: a.jsonl},
+          label_optional: true}
         annotate: {parser: none}
         encode: {tokenizer: vocab.txt, columns: []}
 
-        treegraft preprocess articles.yaml
-        treegraft generate summaries.yaml --set data.folder=out/articles --split test
+        treegraft preprocess a.yaml
+        treegraft generate summaries.yaml --set data.folder=out/a --split test
 
     Both texts are compared as tokens spell them (of an uncased tokenizer without case). ROUGE: F1, mean over rows, no
     stemming; of ASCII words or, where Chinese outnumbers ASCII letters, of Chinese characters, marks and the words
