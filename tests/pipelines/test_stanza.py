@@ -515,7 +515,7 @@ def test_torch_is_left_as_it_was(parsers: dict[str, ours.StanzaParser]) -> None:
     with steady():
         assert torch.get_num_threads() == 1 and torch.get_deterministic_debug_mode() > 0
     assert (torch.get_num_threads(), torch.get_deterministic_debug_mode()) == before
-    parsers["en"].parse(words_of([["a", "dog", "."]]), max_sentence_words=9)  # whatever test ran before this one
+    parsers["en"].parse(words_of([["a", "dog", "."]]), max_sentence_words=9)  # whatever ran before this
     assert not any(
         processor.trainer.model.training for name, processor in parsers["en"]._nlp.processors.items()
         if name in ("pos", "depparse")
