@@ -303,7 +303,12 @@ def read_metadata(schema: pa.Schema) -> dict[str, Any]:
     raw = (schema.metadata or {}).get(METADATA_KEY)
     if raw is None:
         raise ValueError("not a treegraft shard: its Arrow schema has no 'treegraft' metadata")
-    meta = json.loads(raw)
+    try:
+        meta = json.loads(raw)
+    except (ValueError, RecursionError) as error:  # bytes that are no UTF-8, too
+        raise ValueError(
+            f"the 'treegraft' metadata of its Arrow schema is damaged, no JSON: {error}"
+        ) from None
     if not isinstance(meta, dict):
         raise ValueError("not a treegraft shard: its 'treegraft' metadata is not a JSON mapping")
     if meta.get("schema_version") != SCHEMA_VERSION:

@@ -156,7 +156,7 @@ class _Verifier:
     def _rules(self, schema: pa.Schema, shard: str, manifest: Manifest) -> DocumentRules | RowRules | None:
         """The rules for a shard's rows; None, with a problem, where its schema is not ours."""
         try:
-            metadata = _metadata(schema)
+            metadata = read_metadata(schema)
             for key, want in (
                 ("stage", manifest.stage),
                 ("task", manifest.task),
@@ -180,13 +180,6 @@ class _Verifier:
         if canonical != want:
             self._findings.add("metadata", f"schema metadata differs from that of {first}", shard)
         return rules
-
-
-def _metadata(schema: pa.Schema) -> dict[str, Any]:
-    try:
-        return read_metadata(schema)
-    except (AttributeError, RecursionError) as error:
-        raise ValueError("the 'treegraft' metadata is JSON, but not a plain mapping") from error
 
 
 class _SchemaError(ValueError):

@@ -122,6 +122,7 @@ def test_folders_and_shards_of_another_kind(tmp_path: Path) -> None:
     for name, schema, message in (
         ("v", rows_schema("classify", (), schema_version=2), "schema version 2, this release reads 3"),
         ("f", rows_schema("classify", ()).remove_metadata(), "not a treegraft shard"),
+        ("d", rows_schema("classify", ()).with_metadata({"treegraft": "[" * 10**5}), "is damaged, no JSON"),
     ):
         folder = write_folder(tmp_path / name, schema, {"train": [rows]}, task="classify")
         assert message in refused(folder) and ".arrow" in refused(folder)
