@@ -11,6 +11,8 @@ from contextlib import contextmanager
 
 _MEMORY = ("DefaultCPUAllocator", "Storage size calculation overflowed")
 """In what torch says when a processor's memory does not suffice."""
+_SHARED = ("shared memory", "</torch_")
+"""In what torch says when a process that reads ahead cannot hand over a batch, which it does in /dev/shm."""
 _PEER = ("onnection closed by peer", "onnection reset by peer", "remote process exited")
 """In what gloo and nccl say when another process is gone."""
 
@@ -54,6 +56,13 @@ def torch_said() -> Iterator[None]:
                 f"a process that reads ahead was killed or crashed ({first}): often memory ran out, of the machine or "
                 "in /dev/shm; take fewer `workers`, or none. Training goes on from its last checkpoint when it is run "
                 "again"
+            ) from None
+        if any(sign in str(error) for sign in _SHARED):
+            last = str(error).splitlines()[-1]
+            raise OSError(
+                f"no room for what is read ahead: {last}. It lies in /dev/shm, which is small in containers "
+                "(docker run --shm-size=1g); take fewer `workers`, or none. Training goes on from its last checkpoint "
+                "when it is run again"
             ) from None
         if any(sign in first for sign in _PEER):
             raise OSError(

@@ -71,7 +71,7 @@ def held(out: Path, recipe: Recipe, overwrite: bool) -> Iterator[Path | None]:
         try:
             yield None if anew else newest(out)
         except BaseException:
-            if not _learned(out) and not (out / METRICS).exists():
+            if all(map(_in_place, _HELD)) and not _learned(out) and not (out / METRICS).exists():
                 for path in sorted(made, reverse=True):  # what is in a folder before it
                     with contextlib.suppress(OSError):  # something else is in it by now
                         (Path.rmdir if path.is_dir() else remove)(path)
@@ -92,6 +92,24 @@ def _locked(out: Path) -> Iterator[None]:
             yield
         finally:
             _HELD.discard(lock)
+
+
+def check_held() -> None:
+    """Raise FolderError where the folder that this process holds is no longer the one at its path."""
+    for lock in _HELD:
+        if not _in_place(lock):
+            raise FolderError(
+                f"out: {Path(lock.name).parent} was deleted, moved or replaced while this run was going on, so nothing "
+                "more is written there. Put it back and the same command goes on from its last checkpoint; else it "
+                "begins anew"
+            )
+
+
+def _in_place(lock: IO[str]) -> bool:
+    try:
+        return os.path.samestat(Path(lock.name).stat(), os.fstat(lock.fileno()))
+    except FileNotFoundError:
+        return False
 
 
 def _let_go() -> None:

@@ -31,7 +31,17 @@ from corpora import files
 from models import checkpoint
 from models.bert import Bert
 from models.bert_batch import TOKENIZER
-from models.train.folder import CHECKPOINTS, OLD, FolderError, damaged, named, of_steps, remove, remove_step
+from models.train.folder import (
+    CHECKPOINTS,
+    OLD,
+    FolderError,
+    check_held,
+    damaged,
+    named,
+    of_steps,
+    remove,
+    remove_step,
+)
 from models.train.log import Window
 
 _TRAINING, _OPTIMIZER = "training.json", "optimizer.safetensors"
@@ -83,6 +93,7 @@ def save(
     out: Path, state: State, model: Bert, optimizer: torch.optim.Optimizer, tokenizer: bytes | None, keep: int
 ) -> None:
     """Write the checkpoint of a step, then delete what is older than the newest `keep`."""
+    check_held()
     folder = out / CHECKPOINTS
     folder.mkdir(exist_ok=True)
     with _whole(folder / named(state.step)) as made:
@@ -96,6 +107,7 @@ def save(
 
 def save_model(path: Path, model: Bert, tokenizer: bytes | None) -> None:
     """Write a model's folder, in the place of the one that may be there."""
+    check_held()
     path.parent.mkdir(exist_ok=True)
     with _whole(path) as made:
         write_model(made, model, tokenizer)
@@ -103,6 +115,7 @@ def save_model(path: Path, model: Bert, tokenizer: bytes | None) -> None:
 
 def copy_model(source: Path, path: Path) -> None:
     """Copy a model's folder, as `save_model` writes it."""
+    check_held()
     with _whole(path) as made:
         for file in source.iterdir():
             shutil.copyfile(file, made / file.name)

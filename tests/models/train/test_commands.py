@@ -147,6 +147,19 @@ PAIR = (
             OSError,
             "pid 77.*`workers`",
         ),
+        (
+            RuntimeError(
+                "Caught RuntimeError in DataLoader worker process 0.\nOriginal Traceback (most recent call last):\n"
+                "RuntimeError: unable to allocate shared memory(shm) for file </torch_9>: No space left on device (28)\n"
+            ),
+            OSError,
+            "No space left on device.*/dev/shm.*`workers`",
+        ),
+        (
+            RuntimeError("unable to resize file </torch_9> to the right size: File too large (27)"),
+            OSError,
+            "File too large.*/dev/shm.*`workers`",
+        ),
         (RuntimeError(PAIR), OSError, "another process of the run ended"),
         (torch.distributed.DistBackendError(PAIR), OSError, "another process of the run ended"),
     ],

@@ -21,6 +21,7 @@ from models.evaluate import predict
 from models.ranks import Ranks
 from models.stream.open import open_split
 from models.train import log
+from models.train import state as states
 from models.train.facts import grouped
 from models.train.folder import FolderError, held, newest
 from models.train.loop import TrainingError, _Run
@@ -378,6 +379,26 @@ def test_folders_and_checkpoints_that_are_no_run(datasets, tmp_path):
         pytest.raises(FolderError, match="another run is writing"),
     ):
         run(tmp_path, **keys)
+
+
+@pytest.mark.parametrize("instead", ["nothing", "another run"])
+def test_a_run_whose_folder_was_moved_writes_nothing_where_it_was(datasets, tmp_path, monkeypatch, instead):
+    keys = pretraining(datasets, save_every=2, optim={"lr": 2e-3, "steps": 4})
+    out, save = tmp_path / "out", states.save
+
+    def moving(*given, **named):
+        if (out / "checkpoints").exists():
+            out.rename(tmp_path / "moved")
+            if instead == "another run":
+                out.mkdir()
+                (out / ".lock").touch()
+        save(*given, **named)
+
+    monkeypatch.setattr(states, "save", moving)
+    with pytest.raises(FolderError, match="out was deleted, moved or replaced while this run was going on"):
+        run(tmp_path, **keys)
+    assert [path.name for path in out.glob("*")] == ([".lock"] if instead == "another run" else [])
+    assert [path.name for path in (tmp_path / "moved/checkpoints").iterdir()] == ["step-00000002"]
 
 
 def test_other_data_under_the_same_recipe_is_refused(datasets, tmp_path):
